@@ -1,0 +1,165 @@
+package events
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// The log's bytes are CBOR (RFC 8949) in its core deterministic form, with integer keys. A ledger entry's data is a
+// sequence of arrays [type, version, payload]. Readers must know a type before a writer uses it: an unknown type or
+// version is an error that stops the fold, never something to skip.
+
+// kinds is the table of event types. A number is never used again for something else; a payload that changes its
+// meaning gets the next version and keeps a decoder for the former one.
+var kinds = map[uint64]struct {
+	version uint64
+	make    func() Event
+}{
+	1:  {1, func() Event { return new(Configured) }},
+	2:  {1, func() Event { return new(Leased) }},
+	3:  {1, func() Event { return new(Passed) }},
+	4:  {1, func() Event { return new(Extended) }},
+	5:  {1, func() Event { return new(Released) }},
+	6:  {1, func() Event { return new(Acked) }},
+	7:  {1, func() Event { return new(Failed) }},
+	8:  {1, func() Event { return new(Recovered) }},
+	9:  {1, func() Event { return new(Expired) }},
+	10: {1, func() Event { return new(Moved) }},
+	11: {1, func() Event { return new(Arrived) }},
+	12: {1, func() Event { return new(Purged) }},
+	13: {1, func() Event { return new(Anchored) }},
+	14: {1, func() Event { return new(LaneOpened) }},
+	15: {1, func() Event { return new(LaneClosed) }},
+}
+
+// ErrUnknown is in the chain of an error about an event type or version that this program does not know.
+var ErrUnknown = errors.New("unknown event: the log was written by a later program")
+
+var (
+	encoding = must(cbor.CoreDetEncOptions().UserBufferEncMode())
+	decoding = must(cbor.DecOptions{
+		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+		IndefLength:       cbor.IndefLengthForbidden,
+		TagsMd:            cbor.TagsForbidden,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, // a field this program does not know is not to be lost
+		MaxArrayElements:  1 << 20,
+	}.DecMode())
+)
+
+func must[T any](mode T, err error) T {
+	if err != nil {
+		panic(err) // the options above are constants
+	}
+	return mode
+}
+
+type written struct {
+	_       struct{} `cbor:",toarray"`
+	Type    uint64
+	Version uint64
+	Payload Event
+}
+
+type read struct {
+	_       struct{} `cbor:",toarray"`
+	Type    uint64
+	Version uint64
+	Payload cbor.RawMessage
+}
+
+// Encode gives the bytes of events as a ledger entry holds them.
+func Encode(events []Event) []byte {
+	var buf bytes.Buffer
+	for _, e := range events {
+		n := e.number()
+		mustEncode(&buf, written{Type: n, Version: kinds[n].version, Payload: e})
+	}
+	return buf.Bytes()
+}
+
+// Decode reads what Encode wrote. Its error is ErrUnknown for a type or version of a later program.
+func Decode(data []byte) ([]Event, error) {
+	var events []Event
+	for len(data) > 0 {
+		var r read
+		rest, err := decoding.UnmarshalFirst(data, &r)
+		if err != nil {
+			return nil, fmt.Errorf("event %d of a ledger entry: %w", len(events), err)
+		}
+		kind, ok := kinds[r.Type]
+		if !ok || r.Version != kind.version {
+			return nil, fmt.Errorf("event %d of a ledger entry: type %d version %d: %w", len(events), r.Type, r.Version, ErrUnknown)
+		}
+		e := kind.make()
+		if err := decoding.Unmarshal(r.Payload, e); err != nil {
+			return nil, fmt.Errorf("event %d of a ledger entry, type %d: %w", len(events), r.Type, err)
+		}
+		events, data = append(events, e), rest
+	}
+	return events, nil
+}
+
+// EncodeHeader gives the bytes of a message stream's header.
+func EncodeHeader(h *Header) []byte { return encode(h) }
+
+// DecodeHeader reads what EncodeHeader wrote, and checks that every column has a value for every message.
+func DecodeHeader(data []byte) (*Header, error) {
+	h := new(Header)
+	if err := decoding.Unmarshal(data, h); err != nil {
+		return nil, fmt.Errorf("header of a message stream: %w", err)
+	}
+	n := int(h.Count)
+	for _, c := range []struct{ have, each int }{{len(h.Groups), 16}, {len(h.Dedups), 16}, {len(h.Due), 1},
+		{len(h.Expires), 1}, {len(h.Limits), 1}, {len(h.Origins), 1}} {
+		if c.have != 0 && c.have != n*c.each {
+			return nil, fmt.Errorf("header of a message stream: a column does not have %d messages", n)
+		}
+	}
+	return h, nil
+}
+
+// EncodeLedgerHeader gives the bytes of a ledger entry's header.
+func EncodeLedgerHeader(h *LedgerHeader) []byte { return encode(h) }
+
+// DecodeLedgerHeader reads what EncodeLedgerHeader wrote.
+func DecodeLedgerHeader(data []byte) (*LedgerHeader, error) {
+	h := new(LedgerHeader)
+	if err := decoding.Unmarshal(data, h); err != nil {
+		return nil, fmt.Errorf("header of a ledger: %w", err)
+	}
+	return h, nil
+}
+
+// EncodeMessages gives the bytes that a block seals.
+func EncodeMessages(messages []Message) []byte { return encode(messages) }
+
+// DecodeMessages reads what EncodeMessages wrote.
+func DecodeMessages(data []byte) ([]Message, error) {
+	var messages []Message
+	if err := decoding.Unmarshal(data, &messages); err != nil {
+		return nil, fmt.Errorf("messages of a block: %w", err)
+	}
+	return messages, nil
+}
+
+// EncodeRecord and DecodeRecord are for other records that the log keeps as opaque values: snapshots and claims.
+func EncodeRecord(v any) []byte { return encode(v) }
+
+// DecodeRecord reads what EncodeRecord wrote.
+func DecodeRecord(data []byte, v any) error { return decoding.Unmarshal(data, v) }
+
+func encode(v any) []byte {
+	var buf bytes.Buffer
+	mustEncode(&buf, v)
+	return buf.Bytes()
+}
+
+// mustEncode fails on no value: the payloads hold numbers, bytes and strings only.
+func mustEncode(buf *bytes.Buffer, v any) {
+	if err := encoding.MarshalToBuffer(v, buf); err != nil {
+		panic(fmt.Sprintf("encoding %T: %v", v, err))
+	}
+}
