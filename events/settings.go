@@ -49,6 +49,8 @@ const (
 type DeadLetter struct {
 	Queue    QueueID `cbor:"1,keyasint"`
 	Receives uint32  `cbor:"2,keyasint"`
+	// Gone is true once that queue was deleted: the policy is still shown, and messages go on being delivered here.
+	Gone bool `cbor:"3,keyasint,omitempty"`
 }
 
 // Rate limits receives: a place in the format for an API that needs it.

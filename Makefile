@@ -1,0 +1,65 @@
+# What one does with this repository. `make` alone prints the targets.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+gotest := go run ./scripts/gotest
+LISTEN ?= 127.0.0.1:8080
+DATA ?= leaselog-data
+FUZZTIME ?= 10s
+BENCH ?= .
+SIMFOR ?= 60s
+FROM ?= 1
+KILLS ?= 200
+
+.PHONY: help
+help: ## Print the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+.PHONY: run
+run: ## Start the server with its embedded store (LISTEN=127.0.0.1:8080, DATA=leaselog-data)
+	go run ./cmd/leaselog serve --listen $(LISTEN) --data $(DATA)
+
+.PHONY: build
+build: ## Build bin/leaselog
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/leaselog ./cmd/leaselog
+
+.PHONY: test
+test: need lint ## Set up and run every test there is (SIMFOR=60s of simulation among them)
+	$(gotest) -race -vet=off -count=1 -timeout 20m ./... -- \
+		-vet=off -count=1 -timeout 20m ./internal/sim -run TestSeeds -sim.for=$(SIMFOR)
+
+.PHONY: check
+check: lint ## The quick loop: format, vet, staticcheck, unit tests with the race detector
+	$(gotest) -race -vet=off -short $$(go list ./... | grep -v /accept$$)
+
+.PHONY: lint
+lint: ## Check format, vet, staticcheck
+	scripts/lint.sh
+
+.PHONY: bench
+bench: ## Run the Go benchmarks (BENCH=regexp)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: sim
+sim: ## Run the simulator (SECONDS=600, or SEEDS=1000 FROM=1)
+	scripts/sim.sh '$(SECONDS)' '$(SEEDS)' '$(FROM)'
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz function (FUZZTIME=10s each)
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: crash
+crash: ## Kill the server again and again under load (KILLS=200)
+	LEASELOG_KILLS=$(KILLS) $(gotest) ./cmd/leaselog -count=1 -run TestKill -timeout 60m
+
+.PHONY: cover
+cover: ## Say how much of each package the tests reach
+	scripts/cover.sh
+
+.PHONY: need
+need:
+	@scripts/need.sh

@@ -1,0 +1,50 @@
+// Package api is what the dialects share: the shape of an endpoint, what a host gives it to work with, and a router.
+package api
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/leaselog/leaselog/internal/auth"
+	"github.com/leaselog/leaselog/internal/broker"
+)
+
+// Endpoint is one operation of a dialect. Its handler is the same in a Lambda function and in the server.
+type Endpoint struct {
+	// Name is also the folder under functions/ and the resource in template.yaml: "send-message".
+	Name string
+	// Method and Path are its route. {name} in a path stands for one segment.
+	Method, Path string
+	// New makes the handler, once per process. The error names every problem of the services.
+	New func(Services) (http.Handler, error)
+}
+
+// Authenticator says who makes a request. A request without good credentials is a fault Unauthorized; any other error
+// is a failure of the authenticator and not of the caller. It must have no effect but the nonce that it may claim,
+// because clients repeat a request that was answered 401.
+type Authenticator interface {
+	Authenticate(r *http.Request) (auth.Caller, error)
+}
+
+// Tokens serves the token endpoint, which some hosts do not have.
+type Tokens interface {
+	// Exchange gives a token for a key pair. The request is not authenticated in any other way.
+	Exchange(w http.ResponseWriter, r *http.Request)
+	// Revoke makes a token useless. The caller is authenticated.
+	Revoke(w http.ResponseWriter, r *http.Request)
+}
+
+// Services are what a host gives every endpoint.
+type Services struct {
+	Broker *broker.Broker
+	Auth   Authenticator
+	Tokens Tokens // nil: the token endpoint does not exist here
+	// Region stands in resource names; empty means the dialect's default.
+	Region string
+	// Secret is the key under which dialects sign what they hand out and take back, such as page markers: at least 16
+	// bytes, the same in every process of the deployment.
+	Secret []byte
+	Logger *slog.Logger
+	// Failed, where it is set, is called once for every error that is answered, with the dialect's own code.
+	Failed func(status int, code string)
+}

@@ -1,0 +1,162 @@
+package rest
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/leaselog/leaselog/internal/auth"
+	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/fault"
+)
+
+// call is one request on its way. Calls are pooled: nothing that outlives the request may point into their buffers,
+// so whatever goes to the broker is copied out of body, and whatever goes into a header is a string of its own.
+type call struct {
+	h      *handler
+	w      http.ResponseWriter
+	r      *http.Request
+	op     *operation
+	ref    string // the path's {queue_id}, decoded
+	id     [36]byte
+	caller auth.Caller
+	queue  *broker.Queue // for an operation inQueue
+	sent   bool          // the answer has been written
+
+	body []byte // the request's, decoded
+	out  []byte // the answer's
+	scan scan
+	// What the scanner reads into: kept here so that a hot request allocates none of it.
+	receive receiveInput
+	sends   []sendEntry
+	leases  []leaseEntry
+	extends []extendEntry
+}
+
+// pooledBytesMax bounds the buffers that a pooled call keeps; a rare large request must not hold memory for ever.
+const pooledBytesMax = 256 << 10
+
+func (c *call) begin(w http.ResponseWriter, r *http.Request) {
+	c.w, c.r, c.out = w, r, c.out[:0]
+	c.id = requestID()
+}
+
+// end forgets the request, in the entries beyond the lengths too.
+func (c *call) end() {
+	if cap(c.body) > pooledBytesMax {
+		c.scan = scan{} // it refers to the body
+	}
+	clear(c.sends[:cap(c.sends)])
+	clear(c.leases[:cap(c.leases)])
+	clear(c.extends[:cap(c.extends)])
+	c.w, c.r, c.op, c.ref, c.queue, c.sent = nil, nil, nil, "", nil, false
+	c.caller, c.receive = auth.Caller{}, receiveInput{}
+	c.body, c.out = keep(c.body), keep(c.out)
+	c.sends, c.leases, c.extends = c.sends[:0], c.leases[:0], c.extends[:0]
+}
+
+func keep(b []byte) []byte {
+	if cap(b) > pooledBytesMax {
+		return nil
+	}
+	return b[:0]
+}
+
+// recovered turns a panic into an internal error. net/http's own way to abort an answer is passed on.
+func (c *call) recovered() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+		panic(p)
+	}
+	c.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+}
+
+// run settles, in the order of section 2.3, who calls, which operation it is and whether its queue exists.
+func (c *call) run() error {
+	m := c.h.router.Find(c.r.Method, c.r.URL)
+	if !m.Found || m.Value.access != tokens {
+		var err error
+		if c.caller, err = c.h.Auth.Authenticate(c.r); err != nil {
+			return err
+		}
+	}
+	if !m.Found {
+		return unrouted(c.r.Method, m.Allow)
+	}
+	c.op, c.ref = m.Value, m.Params[0]
+	switch c.op.access {
+	case inAccount:
+		if c.caller.Foreign {
+			return fault.New(fault.Denied, "these credentials have no right in the account %q", shorten(c.caller.Account))
+		}
+	case inQueue:
+		ref, err := c.pathRef()
+		if err != nil {
+			return err
+		}
+		if c.queue, err = c.h.Broker.Find(c.r.Context(), ref); err != nil {
+			return err
+		}
+	}
+	return c.op.run(c)
+}
+
+func (c *call) context() context.Context { return c.r.Context() }
+
+// jsonType is the header's value in every answer with a body; the server copies it and does not change it.
+var jsonType = []string{"application/json"}
+
+// json answers with what is in out. The id and the length are cut from one string, the two header values from one
+// slice: this runs for every message.
+func (c *call) json(status int) {
+	var text [36 + 20]byte
+	copy(text[:], c.id[:])
+	all := string(strconv.AppendInt(text[:36], int64(len(c.out)), 10))
+	values := []string{all[:36], all[36:]}
+	header := c.w.Header()
+	header["Content-Type"] = jsonType
+	header["X-Request-Id"] = values[0:1:1]
+	header["Content-Length"] = values[1:2:2]
+	c.sent = true
+	c.w.WriteHeader(status)
+	c.w.Write(c.out) // a caller that has gone is nobody's error
+}
+
+// nothing answers without a body.
+func (c *call) nothing() {
+	c.stamp()
+	c.sent = true
+	c.w.WriteHeader(http.StatusNoContent)
+}
+
+// stamp puts the request's id into the header.
+func (c *call) stamp() { c.w.Header()["X-Request-Id"] = []string{string(c.id[:])} }
+
+// requestID makes a random UUID. It names a request in the log and guards nothing, so the runtime's own generator
+// (ChaCha8, one per thread, no lock) is good enough.
+func requestID() (id [36]byte) {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	putUUID(&id, b)
+	return id
+}
+
+// putUUID writes the canonical form.
+func putUUID(s *[36]byte, b [16]byte) {
+	hex.Encode(s[0:8], b[0:4])
+	hex.Encode(s[9:13], b[4:6])
+	hex.Encode(s[14:18], b[6:8])
+	hex.Encode(s[19:23], b[8:10])
+	hex.Encode(s[24:36], b[10:16])
+	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
+}

@@ -1,0 +1,24 @@
+package rest
+
+import "net/http"
+
+var deleteMessage = &operation{name: "delete-message", method: http.MethodDelete, path: messagesPath, run: (*call).deleteMessage}
+
+func (c *call) deleteMessage() error {
+	receipt, err := c.param("receipt_handle")
+	if err != nil {
+		return err
+	}
+	if receipt == "" {
+		return invalid("receipt_handle is missing in the query; send the one that the receive gave")
+	}
+	outcome, err := c.h.Broker.Ack(c.context(), c.queue.ID, []string{receipt})
+	if err != nil {
+		return err
+	}
+	if outcome[0] != nil {
+		return outcome[0]
+	}
+	c.nothing()
+	return nil
+}

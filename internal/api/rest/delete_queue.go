@@ -1,0 +1,20 @@
+package rest
+
+import "net/http"
+
+// deleteQueue looks the queue up itself: one that is gone since less than five minutes is deleted again with success,
+// because clients repeat a DELETE whose answer was lost (section 9.10).
+var deleteQueue = &operation{name: "delete-queue", method: http.MethodDelete, path: queuePath, access: byPath,
+	run: (*call).deleteQueue}
+
+func (c *call) deleteQueue() error {
+	ref, err := c.pathRef()
+	if err != nil {
+		return err
+	}
+	if err := c.h.Broker.Delete(c.context(), ref); err != nil {
+		return err
+	}
+	c.nothing()
+	return nil
+}

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// ack finishes messages of one shard.
+type ack struct {
+	reply
+	items   []queue.Held
+	results []queue.Outcome
+}
+
+func (c *ack) decide(g *group) error {
+	if g.full() {
+		return errLater
+	}
+	d, err := queue.Decide(g.ledger, &queue.Ack{At: g.at, Items: c.items})
+	if err != nil {
+		g.restsOnLedger = true
+		return err
+	}
+	g.apply(d)
+	c.results = d.Items
+	for i, o := range d.Items {
+		if o == queue.Finished && g.settled.has(c.items[i]) {
+			c.results[i] = queue.Done
+		}
+		g.restsOnLedger = g.restsOnLedger || o != queue.Done
+	}
+	return nil
+}
+
+// Ack finishes messages. The outcome of each receipt stands in its place.
+// Faults of one: ForeignLease, LeaseEnded; a receipt that acked the message within the last minutes is no fault.
+func (b *Broker) Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error) {
+	h, err := b.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]error, len(receipts))
+	parts := h.sort(receipts, results)
+	for _, p := range parts {
+		c := &ack{reply: newReply()}
+		for _, i := range p.places {
+			c.items = append(c.items, p.receipts[i].held())
+		}
+		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
+	}
+	return results, b.noQueue(id, h.act(ctx, parts, results, true))
+}
+
+// part is the receipts that belong to one shard.
+type part struct {
+	shard    int
+	receipts map[int]receipt // by place in the request
+	places   []int
+	command  interface {
+		command
+		await(context.Context) error
+	}
+	outcomes func() []queue.Outcome
+}
+
+// sort reads receipts and groups them by shard. Those that are not valid have their fault in results.
+func (h *handle) sort(texts []string, results []error) (parts []*part) {
+	byShard := make(map[int]*part)
+	for i, text := range texts {
+		r, err := h.broker.parseReceipt(text, h.id)
+		if err == nil && int(r.shard) >= h.shards() {
+			err = errReceipt("it names a shard that the queue does not have")
+		}
+		if err != nil {
+			results[i] = err
+			continue
+		}
+		p := byShard[int(r.shard)]
+		if p == nil {
+			p = &part{shard: int(r.shard), receipts: map[int]receipt{}}
+			byShard[p.shard], parts = p, append(parts, p)
+		}
+		p.receipts[i], p.places = r, append(p.places, i)
+	}
+	return parts
+}
+
+// act runs the commands of all parts at once and puts the outcomes into their places. For an ack, a message that is
+// finished already may have been finished by this very receipt.
+func (h *handle) act(ctx context.Context, parts []*part, results []error, acked bool) error {
+	for _, p := range parts {
+		h.runner(p.shard).do(p.command)
+	}
+	for _, p := range parts {
+		if err := p.command.await(ctx); err != nil {
+			if len(parts) == 1 {
+				return err
+			}
+			for _, i := range p.places {
+				results[i] = err
+			}
+			continue
+		}
+		for k, o := range p.outcomes() {
+			i := p.places[k]
+			results[i] = h.outcome(ctx, p.receipts[i], o, acked)
+		}
+	}
+	return nil
+}
+
+func (h *handle) outcome(ctx context.Context, r receipt, o queue.Outcome, acked bool) error {
+	if o == queue.Done {
+		return nil
+	}
+	if o == queue.Finished && acked {
+		if done, err := h.broker.wasAcked(ctx, r); done || err != nil {
+			return err
+		}
+	}
+	return fault.New(fault.LeaseEnded, "the lease of this receipt handle has ended; receive the message again for a new one")
+}

@@ -1,0 +1,99 @@
+// Package broker is where a rule meets the log: it loads, asks the rules, commits and answers. One use case a file.
+//
+// Each shard of a queue has one runner. Commands that wait for a shard are decided together, one after another, and
+// committed as one entry for each of its two streams. Any number of brokers may work on the same log: what one of
+// them did not know becomes a conflict, and then it reads on and decides again.
+package broker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/envelope"
+	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// Config says what a broker works with.
+type Config struct {
+	Log        eventlog.Log
+	Keys       envelope.Keys
+	ReceiptKey [32]byte              // authenticates receipts; the same in every process of a deployment
+	Now        func() events.Instant // this process's clock
+	Rand       io.Reader             // for ids; crypto/rand.Reader outside tests
+	Deployment string                // names this installation in the context of wrapped keys
+	Shards     int                   // of a new standard queue; default 1
+	// Exclusive says that no other process writes to the log, so that what was read last is its end.
+	Exclusive  bool
+	CacheBytes int          // of decoded blocks, over all shards; default 32 MB
+	Limits     queue.Limits // default queue.DefaultLimits
+	Logger     *slog.Logger // default: nothing is logged
+}
+
+// Broker serves the queues of one log.
+type Broker struct {
+	Config
+	life    context.Context // ends when the broker stops for good
+	end     context.CancelFunc
+	running sync.WaitGroup // runners
+	mu      sync.Mutex     // guards what follows
+	closing bool
+	queues  map[events.QueueID]*handle
+	names   map[nameKey]events.QueueID
+	swept   bool // the records were read once since the start
+}
+
+type nameKey struct{ account, name string }
+
+// New makes a broker and reports every problem of its configuration at once.
+func New(c Config) (*Broker, error) {
+	var problems []error
+	for what, missing := range map[string]bool{"Log": c.Log == nil, "Keys": c.Keys == nil, "Now": c.Now == nil, "Rand": c.Rand == nil} {
+		if missing {
+			problems = append(problems, errors.New("broker: Config."+what+" is missing"))
+		}
+	}
+	if c.Shards < 0 || c.Shards > shardsMax {
+		problems = append(problems, errors.New("broker: Config.Shards must be 1 to 1024"))
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	c.Shards = max(1, c.Shards)
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 32 << 20
+	}
+	if c.Limits == (queue.Limits{}) {
+		c.Limits = queue.DefaultLimits
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Broker{Config: c, queues: map[events.QueueID]*handle{}, names: map[nameKey]events.QueueID{}}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// Close answers waiting receives with nothing, lets running commands finish, and returns when they have. Commands
+// that come later are refused as Unavailable.
+func (b *Broker) Close() {
+	b.mu.Lock()
+	b.closing = true
+	var all []*runner
+	for _, h := range b.queues {
+		all = append(all, h.started()...)
+	}
+	b.mu.Unlock()
+	for _, r := range all {
+		r.stop()
+	}
+	b.running.Wait()
+	b.end()
+}
+
+// Abandon ends the broker at once, as a crash does: nothing is finished or answered.
+func (b *Broker) Abandon() { b.end() }

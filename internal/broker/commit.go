@@ -1,0 +1,92 @@
+package broker
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/fault"
+)
+
+// newWriter gives the identity of a commit, and the same as text for the holder of a claim.
+func (b *Broker) newWriter() (w eventlog.Writer, holder string) {
+	mustRead(b.Rand, w[:])
+	return w, hex.EncodeToString(w[:])
+}
+
+// mustRead fills p with random bytes. The source is the operating system's, which does not fail.
+func mustRead(r io.Reader, p []byte) {
+	if _, err := io.ReadFull(r, p); err != nil {
+		panic("no random bytes: " + err.Error())
+	}
+}
+
+// settle commits c, and repeats it, identical, for as long as its outcome is unknown: reading back "nothing" would
+// prove nothing, since the write may still be under way. It gives nil, a *eventlog.Conflict, a *eventlog.Refused, or
+// the fault Unconfirmed when ctx or the patience of ten minutes has ended first.
+func (b *Broker) settle(ctx context.Context, c eventlog.Commit) error {
+	began := time.Now()
+	for attempt := 0; ; attempt++ {
+		err := b.Log.Commit(ctx, c)
+		if err == nil || isConflict(err) || isRefused(err) {
+			return err
+		}
+		if time.Since(began) > unknownGiveUp {
+			return unconfirmed(err)
+		}
+		if b.pause(ctx, attempt) != nil {
+			return unconfirmed(err)
+		}
+	}
+}
+
+func unconfirmed(cause error) error {
+	return fault.Because(fault.Unconfirmed, cause, "the store has not confirmed the request; it may still take effect")
+}
+
+func isConflict(err error) bool {
+	var c *eventlog.Conflict
+	return errors.As(err, &c)
+}
+
+func isRefused(err error) bool {
+	var r *eventlog.Refused
+	return errors.As(err, &r)
+}
+
+// storeFault turns an error of the log into what a caller may see. A refusal, and a read that failed, changed nothing.
+func storeFault(err error) error {
+	var f *fault.Error
+	switch {
+	case err == nil || errors.As(err, &f):
+		return err
+	case errors.Is(err, eventlog.ErrCorrupt):
+		return err
+	case errors.Is(err, eventlog.ErrClosed):
+		return errStopping()
+	}
+	return fault.Because(fault.Unavailable, err, "the store does not answer now; nothing was done, try again")
+}
+
+func errStopping() error {
+	return fault.New(fault.Unavailable, "the server is stopping; nothing was done, try again")
+}
+
+// pause waits before another attempt: a random part of 1 ms doubling to 1 s, so that those who met do not meet again.
+func (b *Broker) pause(ctx context.Context, attempt int) error {
+	most := time.Millisecond << min(attempt, 10)
+	t := time.NewTimer(most/4 + time.Duration(rand.Int64N(int64(most))))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.life.Done():
+		return errStopping()
+	case <-t.C:
+		return nil
+	}
+}

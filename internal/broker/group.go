@@ -1,0 +1,290 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/envelope"
+	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// group is the commands that are decided together, and what they add to the two streams of a shard.
+type group struct {
+	*runner
+	ctx     context.Context
+	now, at events.Instant // the clock, and the instant of the decisions
+
+	senderMark   queue.SenderMark
+	ledgerMark   queue.Mark
+	parkedBefore []*receive
+
+	header   *events.Header // of the block, nil where nothing is sent
+	blockID  events.BlockID
+	start    events.Position
+	messages []events.Message
+	bytes    int
+	happened []events.Event
+	items    int // messages that the events name
+
+	decided []command
+	errs    []error // the answer of each
+	served  []*receive
+	// restsOnLedger and restsOnMessages are set by an answer that follows from what the stream does not hold, so that
+	// its end must be certain: an append makes it so, otherwise it is read.
+	restsOnLedger, restsOnMessages bool
+	answered                       bool // the callers were told that the outcome is not known
+}
+
+var (
+	// errLater says that a command does not fit into this group any more.
+	errLater = errors.New("decided in the next group")
+	// errParked says that a receive found nothing and waits.
+	errParked = errors.New("parked")
+)
+
+func newGroup(ctx context.Context, r *runner) *group {
+	return &group{runner: r, ctx: ctx, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
+		ledgerMark: r.ledger.Mark(), parkedBefore: slices.Clone(r.parked)}
+}
+
+// decide takes the sends first: what they add can be handed out in the same commit. Both keep their order.
+func (g *group) decide(cmds []command) (rest []command) {
+	rest, others := g.sends(cmds)
+	for i, c := range others {
+		if err := g.try(c); errors.Is(err, errLater) {
+			rest = append(rest, others[i:]...)
+			break
+		}
+	}
+	g.serve()
+	return rest
+}
+
+// sends decides the sends among the commands and closes their block.
+func (g *group) sends(cmds []command) (rest, others []command) {
+	mustRead(g.rand, g.blockID[:])
+	g.sender.Open(g.blockID, g.at)
+	full := false
+	for _, c := range cmds {
+		if _, ok := c.(*send); !ok {
+			others = append(others, c)
+		} else if full || errors.Is(g.try(c), errLater) {
+			full, rest = true, append(rest, c)
+		}
+	}
+	if g.header = g.sender.Close(); g.header != nil {
+		g.header.Key = g.keys.Current()
+		g.draft = newBlock(g.start, g.header, events.EncodeHeader(g.header), nil, g.messages)
+		g.blocks.append(g.draft, g.ledger.Cursor)
+	}
+	return rest, others
+}
+
+// try decides a command.
+func (g *group) try(c command) error {
+	err := c.decide(g)
+	if !errors.Is(err, errLater) && !errors.Is(err, errParked) {
+		g.decided, g.errs = append(g.decided, c), append(g.errs, err)
+	}
+	return err
+}
+
+// apply adds the events of a decision to the group and to the working state.
+func (g *group) apply(d queue.Decision) {
+	for _, e := range d.Events {
+		g.ledger.Evolve(e)
+		g.items += named(e)
+	}
+	g.happened = append(g.happened, d.Events...)
+}
+
+// named is about how many messages an event names.
+func named(e events.Event) int {
+	switch e := e.(type) {
+	case *events.Leased:
+		return len(e.Items)
+	case *events.Passed:
+		return len(e.Items)
+	case *events.Acked:
+		return len(e.Items)
+	case *events.Expired:
+		return len(e.Items)
+	}
+	return 1
+}
+
+// full says whether the events of the group are as many as one entry may hold.
+func (g *group) full() bool { return g.items >= groupItemsMax }
+
+// commit writes what was decided. It gives true when others have written meanwhile, so that everything is to be
+// decided again; the working state is then rolled back.
+func (g *group) commit() (again bool, err error) {
+	if g.restsOnLedger && len(g.happened) == 0 || g.restsOnMessages && g.header == nil {
+		if sure, err := g.confirm(g.ctx); err != nil || !sure {
+			g.rollback()
+			return err == nil, err
+		}
+	}
+	if g.header == nil && len(g.happened) == 0 {
+		return false, nil
+	}
+	c, err := g.build()
+	if err != nil {
+		g.rollback()
+		return false, err
+	}
+	err = g.persist(g.ctx, c, func(err error) { g.answerAll(err) })
+	switch {
+	case err == nil:
+		g.stands(c)
+		return false, nil
+	case isConflict(err):
+		g.rollback()
+		return true, nil
+	case !isRefused(err):
+		g.loaded = false // nobody knows what stands: read it again
+	}
+	g.rollback()
+	return false, err
+}
+
+// build gives the commit of the group, sealed.
+func (g *group) build() (c eventlog.Commit, err error) {
+	c.At = int64(g.now)
+	mustRead(g.rand, c.Writer[:])
+	if g.header != nil {
+		a, err := g.sealed(g.ctx, g.start, g.header, g.draft.header, events.EncodeMessages(g.messages))
+		if err != nil {
+			return c, err
+		}
+		c.Appends = append(c.Appends, a)
+	}
+	if len(g.happened) > 0 {
+		c.Appends = append(c.Appends, g.ledgerEntry(g.at, g.happened))
+	}
+	return c, nil
+}
+
+// sealed gives the append of an entry of the message stream.
+func (s *shard) sealed(ctx context.Context, seq events.Position, h *events.Header, header, plain []byte) (eventlog.Append, error) {
+	place := envelope.Place{Stream: string(s.messageStream), Seq: uint64(seq)}
+	data, err := s.keys.Seal(ctx, s.b.Now(), s.ledger.Settings.KeyReuseSeconds, place, h.Key, header, plain)
+	return eventlog.Append{Stream: s.messageStream, Seq: eventlog.Seq(seq), Width: h.Width(), Header: header, Data: data}, err
+}
+
+// ledgerEntry gives the append of events that are applied to the working state.
+func (s *shard) ledgerEntry(at events.Instant, happened []events.Event) eventlog.Append {
+	return eventlog.Append{Stream: s.ledgerStream, Seq: s.ledgerTail, Width: 1,
+		Header: events.EncodeLedgerHeader(s.ledger.Header(events.Block, at)), Data: events.Encode(happened)}
+}
+
+// stands makes the working state the state: the commit is in the log.
+func (s *shard) stands(c eventlog.Commit) {
+	s.ledger.Settle()
+	s.sender.Settle()
+	s.draft = nil
+	for _, a := range c.Appends {
+		if a.Stream == s.ledgerStream {
+			s.ledgerTail++
+			s.ledgerBytes += len(a.Data) + len(a.Header)
+		} else if a.Stream == s.messageStream {
+			s.senderBytes += len(a.Data) + len(a.Header)
+		}
+	}
+	s.confirmed = s.b.Now()
+}
+
+// rollback makes the state what it was before the group.
+func (g *group) rollback() {
+	g.ledger.Rollback(g.ledgerMark)
+	g.sender.Rollback(g.senderMark)
+	g.draft = nil
+	g.blocks.forgetNear()
+	g.parked = g.parkedBefore
+	if g.answered {
+		return
+	}
+	for _, p := range g.served {
+		p.giveBack()
+	}
+	for _, c := range g.decided {
+		if p, ok := c.(*receive); ok {
+			p.giveBack()
+		}
+	}
+}
+
+// finish answers everybody: what was decided stands in the log.
+func (g *group) finish() {
+	for _, e := range g.happened {
+		g.observe(e)
+	}
+	g.answerAll(nil)
+	if err := g.snapshots(g.ctx); err != nil {
+		g.b.Logger.Warn("a snapshot could not be written; the next start will take longer", "queue", g.id.String(), "error", err)
+	}
+}
+
+// answerAll answers the callers once: with an error for all, or each with its own outcome.
+func (g *group) answerAll(err error) {
+	if g.answered {
+		return
+	}
+	g.answered = true
+	for i, c := range g.decided {
+		if err != nil {
+			c.answer(err)
+		} else {
+			c.answer(g.errs[i])
+		}
+	}
+	for _, p := range g.served {
+		p.answer(err)
+	}
+}
+
+// refused answers the commands of a group that was not committed. One that was refused for its content is split.
+func (g *group) refused(cmds, rest []command, err error) []command {
+	var r *eventlog.Refused
+	if errors.As(err, &r) && r.Content && len(cmds) > 1 {
+		for _, c := range cmds {
+			rest = g.runner.attempt(g.ctx, []command{c})
+			for len(rest) > 0 {
+				rest = g.runner.attempt(g.ctx, rest)
+			}
+		}
+		return nil
+	}
+	if !g.answered {
+		g.runner.fail(cmds, storeFault(err))
+		return nil
+	}
+	return rest
+}
+
+// persist repeats an identical commit until its outcome is known. Callers do not wait that long: stalled is called
+// once when the store has kept silent for a while, and whoever comes meanwhile is refused.
+func (r *runner) persist(ctx context.Context, c eventlog.Commit, stalled func(error)) error {
+	began := time.Now()
+	defer r.stalled.Store(false)
+	for attempt := 0; ; attempt++ {
+		err := r.b.Log.Commit(ctx, c)
+		if err == nil || isConflict(err) || isRefused(err) {
+			return err
+		}
+		if silent := time.Since(began); silent > unknownGiveUp {
+			return unconfirmed(err)
+		} else if silent > unknownPatience && !r.stalled.Swap(true) {
+			r.b.Logger.Warn("the store does not confirm a write; it is repeated", "queue", r.id.String(), "shard", r.index, "error", err)
+			stalled(unconfirmed(err))
+			r.flush(errStalled())
+		}
+		if r.b.pause(ctx, attempt) != nil {
+			return unconfirmed(err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package broker
+
+import "time"
+
+const (
+	// shardsMax bounds a queue's shards: each is a goroutine and a state.
+	shardsMax = 1024
+
+	// groupMessagesMax and groupBytesMax bound a group commit, because a receive of one message opens its whole
+	// block. One larger request stands alone.
+	groupMessagesMax = 1_000
+	groupBytesMax    = 256 << 10
+	// groupItemsMax bounds the messages that the events of one ledger entry name.
+	groupItemsMax = 4_000
+	// inboxMax bounds the commands that wait for one shard; more are refused.
+	inboxMax = 20_000
+
+	// nearBlocksMax and nearBytesMax bound the blocks that a shard keeps ready at its cursor.
+	nearBlocksMax = 64
+	nearBytesMax  = 1 << 20
+
+	// moveMessagesMax and moveBytesMax bound one commit of a move between shards, which two runners wait for.
+	moveMessagesMax = 100
+	moveBytesMax    = 256 << 10
+
+	// rememberSettled is how long a repeated ack is recognized, in milliseconds (Basaltic 9.1).
+	rememberSettled = 5 * 60 * 1000
+	// settledMax bounds the acks that a shard remembers without looking into its ledger.
+	settledMax = 8_192
+	// rememberDeleted is how long the deletion of a deleted queue succeeds again, in milliseconds (Basaltic 9.10).
+	rememberDeleted = 5 * 60 * 1000
+
+	// unknownPatience is how long a commit without an answer holds up its callers before they are told so.
+	unknownPatience = 2 * time.Second
+	// unknownGiveUp is how long such a commit is repeated: after it no write of it can still be under way.
+	unknownGiveUp = 10 * time.Minute
+	// tailAge is how old a tail may be, in milliseconds, before it is read again where others write too: by then
+	// its stream may have lost entries.
+	tailAge = 15 * 60 * 1000
+
+	// probeFirst doubled six times is the pause between two looks at the end of a stream that other processes write
+	// to, in milliseconds: 10 to 320.
+	probeFirst = 5
+
+	// snapshotFloor is how many bytes of a ledger are folded again at a start without a thought.
+	snapshotFloor = 1 << 20
+	// senderSnapshotFloor is the same for a message stream, where an entry holds the messages too.
+	senderSnapshotFloor = 64 << 20
+)

@@ -1,0 +1,118 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// Purge removes every message that is in the queue now, leased or not, and says how many. Where it takes several
+// commits, the ends are fixed in the record first, and a purge that was broken off is finished from there.
+func (b *Broker) Purge(ctx context.Context, id events.QueueID) (uint64, error) {
+	h, err := b.open(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if h.shards() == 1 {
+		c := &purge{reply: newReply()}
+		h.runner(0).do(c)
+		err := c.await(ctx)
+		return c.messages, b.noQueue(id, err)
+	}
+	ends, err := h.ends(ctx)
+	if err != nil {
+		return 0, b.noQueue(id, err)
+	}
+	r, err := b.change(ctx, id, func(r *record) ([]eventlog.Claim, error) {
+		if r.gone() {
+			return nil, errNoQueue(id.String())
+		}
+		r.Purge = ends
+		return nil, nil
+	})
+	if err != nil {
+		return 0, b.noQueue(id, err)
+	}
+	return b.finishPurge(ctx, h, r)
+}
+
+// ends gives the present end of each shard.
+func (h *handle) ends(ctx context.Context) ([]events.Position, error) {
+	ends := make([]events.Position, h.shards())
+	for i := range ends {
+		err := h.view(ctx, i, func(g *group) error {
+			ends[i] = g.start
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ends, nil
+}
+
+// finishPurge empties the shards up to the ends that the record names.
+func (b *Broker) finishPurge(ctx context.Context, h *handle, r *record) (messages uint64, err error) {
+	for i, end := range r.Purge {
+		c := &purge{reply: newReply(), to: &end}
+		h.runner(i).do(c)
+		if err := c.await(ctx); err != nil {
+			return messages, b.noQueue(h.id, err)
+		}
+		messages += c.messages
+	}
+	done, err := b.change(ctx, h.id, func(now *record) ([]eventlog.Claim, error) {
+		if now.claim != r.claim {
+			return nil, errKeep // a later purge is under way, or this one was finished by another
+		}
+		now.Purge = nil
+		return nil, nil
+	})
+	if err == nil {
+		h.refresh(done)
+	}
+	return messages, err
+}
+
+// purge empties one shard.
+type purge struct {
+	reply
+	to       *events.Position // nil: its present end
+	messages uint64
+}
+
+func (c *purge) decide(*group) error { panic("purge runs alone") }
+
+func (c *purge) run(ctx context.Context, r *runner) error {
+	return r.writeControl(ctx, func(at events.Instant) ([]eventlog.Append, error) {
+		p := &queue.Purge{At: at, To: r.sender.Tail, Sent: r.sender.Totals.Messages}
+		if c.to != nil && *c.to < p.To {
+			sent, err := r.sentBefore(ctx, *c.to)
+			if err != nil {
+				return nil, err
+			}
+			p.To, p.Sent = *c.to, sent
+		}
+		appends, err := r.control(ctx, r.b, at, 0, nil, func(control events.Position) queue.Command {
+			p.Control = control
+			return p
+		})
+		c.messages = p.Messages
+		if err == nil {
+			r.sender.Forget(p.To)
+			r.blocks.forgetNear()
+		}
+		return appends, err
+	})
+}
+
+// sentBefore is how many messages the stream holds before the beginning of an entry.
+func (s *shard) sentBefore(ctx context.Context, p events.Position) (uint64, error) {
+	bl, err := s.blockAt(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	return bl.Header.Totals.Messages - uint64(bl.Header.Count), nil
+}

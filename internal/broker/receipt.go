@@ -1,0 +1,78 @@
+package broker
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// receipt is what a holder shows to act on a lease. As text it is lower-case hex: message id, queue, shard, position,
+// lease id, key id and MAC. It says where to look, so that a forged one is refused without reading the store.
+type receipt struct {
+	message  events.MessageID
+	queue    events.QueueID
+	shard    uint16
+	position events.Position
+	lease    events.LeaseID
+}
+
+const (
+	receiptBody  = 16 + 16 + 2 + 8 + 8 + 1
+	receiptBytes = receiptBody + 16
+	// receiptKeyID names the key that authenticates receipts. There is one so far.
+	receiptKeyID = 1
+)
+
+// receiptShape is as long as every receipt.
+var receiptShape = strings.Repeat("0", 2*receiptBytes)
+
+func (b *Broker) receipt(r receipt) string {
+	buf := make([]byte, 0, receiptBytes)
+	buf = append(append(buf, r.message[:]...), r.queue[:]...)
+	buf = binary.BigEndian.AppendUint16(buf, r.shard)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(r.position))
+	buf = append(append(buf, r.lease[:]...), receiptKeyID)
+	buf = append(buf, b.receiptMAC(buf)...)
+	return hex.EncodeToString(buf)
+}
+
+func (b *Broker) receiptMAC(body []byte) []byte {
+	m := hmac.New(sha256.New, b.ReceiptKey[:])
+	m.Write(body)
+	return m.Sum(nil)[:16]
+}
+
+// parseReceipt reads a receipt of a queue. Faults: ForeignLease.
+func (b *Broker) parseReceipt(text string, id events.QueueID) (r receipt, err error) {
+	var buf [receiptBytes]byte
+	if len(text) != 2*receiptBytes {
+		return r, errReceipt("it has %d characters, and one of ours has %d", len(text), 2*receiptBytes)
+	}
+	if _, err := hex.Decode(buf[:], []byte(text)); err != nil {
+		return r, errReceipt("it is not hexadecimal")
+	}
+	if buf[receiptBody-1] != receiptKeyID || !hmac.Equal(buf[receiptBody:], b.receiptMAC(buf[:receiptBody])) {
+		return r, errReceipt("it was not made here, or it was changed")
+	}
+	copy(r.message[:], buf[0:])
+	copy(r.queue[:], buf[16:])
+	r.shard = binary.BigEndian.Uint16(buf[32:])
+	r.position = events.Position(binary.BigEndian.Uint64(buf[34:]))
+	copy(r.lease[:], buf[42:])
+	if r.queue != id {
+		return r, errReceipt("it belongs to another queue")
+	}
+	return r, nil
+}
+
+func errReceipt(why string, args ...any) error {
+	return fault.New(fault.ForeignLease, "the receipt handle is not valid: "+why, args...)
+}
+
+func (r receipt) held() queue.Held { return queue.Held{Position: r.position, Lease: r.lease} }

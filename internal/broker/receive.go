@@ -1,0 +1,363 @@
+package broker
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// Receive asks for messages.
+type Receive struct {
+	Queue        events.QueueID
+	Max          int
+	LeaseSeconds *uint32 // nil: the queue's
+	WaitSeconds  *uint32 // nil: the queue's
+	// BytesMax bounds the answer, and Encoded gives a delivery's size in it. The first message always goes.
+	// Zero: no bound.
+	BytesMax int
+	Encoded  func(*Delivery) int
+}
+
+// Delivery is a message with its lease.
+type Delivery struct {
+	ID       events.MessageID
+	Receipt  string
+	Message  *events.Message // shared: not to be changed
+	Receives uint32          // this lease included
+	Enqueued events.Instant
+	Visible  events.Instant // when this lease lapses
+	Origin   *events.Origin // where a move brought it from, or nil
+}
+
+// receive asks shards for messages: one after another without waiting, or parked at all of them at once. Whichever
+// takes its turn first serves it.
+type receive struct {
+	reply
+	request  *Receive
+	deadline events.Instant // 0: it does not wait
+	turn     atomic.Int32
+	missed   atomic.Bool // a shard had something while another held the turn
+	shards   []*runner   // where it is parked
+
+	shard *runner // that has served it
+	lease events.LeaseID
+	until events.Instant
+	taken []taken
+}
+
+// The states of a receive's turn.
+const (
+	waiting int32 = iota
+	deciding
+	over
+)
+
+// taken is a message that was leased.
+type taken struct {
+	block    *block
+	position events.Position
+	message  *events.Message
+	receives uint32
+}
+
+// Receive leases messages, waiting for the first as long as it may. An empty answer is no fault.
+// Faults: NotFound, also while it waits; KeyLost; Unavailable; Unconfirmed.
+func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, error) {
+	h, err := b.open(ctx, request.Queue)
+	if err != nil {
+		return nil, err
+	}
+	began := b.Now()
+	if h.shards() > 1 {
+		if found, err := h.visit(ctx, &request); err != nil || len(found) > 0 {
+			return found, b.noQueue(h.id, err)
+		}
+	}
+	wait := h.record.Load().Settings.WaitSeconds
+	if request.WaitSeconds != nil {
+		wait = *request.WaitSeconds
+	}
+	if wait == 0 && h.shards() > 1 {
+		return nil, nil
+	}
+	c := &receive{reply: newReply(), request: &request}
+	if wait > 0 {
+		c.deadline = began.Add(wait)
+	}
+	found, err := h.park(ctx, c)
+	return found, b.noQueue(h.id, err)
+}
+
+// visit asks every shard once, beginning at the next in turn, and stops at the first that has something.
+func (h *handle) visit(ctx context.Context, request *Receive) ([]Delivery, error) {
+	first := h.turn()
+	for i := range h.shards() {
+		c := &receive{reply: newReply(), request: request}
+		h.runner((first + i) % h.shards()).do(c)
+		if err := c.await(ctx); err != nil {
+			return nil, err
+		}
+		if len(c.taken) > 0 {
+			return h.deliver(c), nil
+		}
+	}
+	return nil, nil
+}
+
+// park asks all shards, and waits until one of them has something, the deadline comes, or the caller leaves.
+func (h *handle) park(ctx context.Context, c *receive) ([]Delivery, error) {
+	for i := range h.shards() {
+		c.shards = append(c.shards, h.runner(i))
+	}
+	for _, r := range c.shards {
+		r.do(c)
+	}
+	select {
+	case err := <-c.reply:
+		if err != nil {
+			return nil, err
+		}
+		return h.deliver(c), nil
+	case <-ctx.Done():
+		if !c.turn.CompareAndSwap(waiting, over) {
+			go h.giveBack(c)
+		}
+		return nil, unconfirmed(ctx.Err())
+	}
+}
+
+// giveBack releases what was leased for a caller who has left meanwhile: it would lapse only at its lease's end.
+func (h *handle) giveBack(c *receive) {
+	if err := <-c.reply; err != nil || len(c.taken) == 0 {
+		return
+	}
+	r := &extend{reply: newReply()}
+	for _, t := range c.taken {
+		r.items = append(r.items, queue.Extension{Held: queue.Held{Position: t.position, Lease: c.lease}})
+	}
+	c.shard.do(r)
+}
+
+// deliver makes receipts. A receive whose leases have ended when its commit stands hands nothing out, unless they
+// were meant to end at once.
+func (h *handle) deliver(c *receive) []Delivery {
+	if now := h.broker.Now(); c.until <= now && c.leaseSeconds(h.record.Load().Settings) > 0 {
+		return nil
+	}
+	out := make([]Delivery, len(c.taken))
+	for i, t := range c.taken {
+		n := int(t.position - t.block.Seq)
+		id := t.block.Header.MessageID(n)
+		out[i] = Delivery{ID: id, Message: t.message, Receives: t.receives, Enqueued: t.block.Header.Enqueued(n),
+			Visible: c.until, Origin: t.block.Header.Origin(n),
+			Receipt: h.broker.receipt(receipt{message: id, queue: h.id, shard: uint16(c.shard.index), position: t.position, lease: c.lease})}
+	}
+	return out
+}
+
+func (c *receive) leaseSeconds(s events.Settings) uint32 {
+	if c.request.LeaseSeconds != nil {
+		return *c.request.LeaseSeconds
+	}
+	return s.LeaseSeconds
+}
+
+// decide takes the turn and looks. Where it finds nothing and may wait, it is parked.
+func (c *receive) decide(g *group) error {
+	if !c.take() {
+		return errParked // another shard serves it
+	}
+	err := c.look(g)
+	switch {
+	case err != nil:
+		return err
+	case len(c.taken) == 0 && c.deadline > g.now:
+		c.giveBack()
+		g.parked = append(g.parked, c)
+		return errParked
+	case len(c.taken) == 0:
+		g.restsOnLedger, g.restsOnMessages = true, true
+	}
+	return nil
+}
+
+// take claims the turn: no other shard serves the receive until it is given back or over.
+func (c *receive) take() bool {
+	if c.turn.CompareAndSwap(waiting, deciding) {
+		return true
+	}
+	c.missed.Store(true)
+	return c.turn.CompareAndSwap(waiting, deciding)
+}
+
+// giveBack lets the receive wait on. A shard that could not take its turn meanwhile is asked to look again.
+func (c *receive) giveBack() {
+	c.taken = nil
+	c.turn.Store(waiting)
+	if c.missed.Swap(false) {
+		for _, r := range c.shards {
+			r.poke()
+		}
+	}
+}
+
+// answer ends the receive whose turn the caller holds.
+func (c *receive) answer(err error) {
+	c.turn.Store(over)
+	c.reply.answer(err)
+}
+
+// fail ends a receive with an error, unless another shard serves it.
+func (c *receive) fail(err error) {
+	if c.turn.CompareAndSwap(waiting, over) {
+		c.reply.answer(err)
+	}
+}
+
+// end is fail with nothing found.
+func (c *receive) end() { c.fail(nil) }
+
+// serve lets parked receives look, oldest first, until one finds nothing, and ends those whose time is up.
+func (g *group) serve() {
+	var still []*receive
+	for i, p := range g.parked {
+		if p.turn.Load() == over {
+			continue
+		}
+		found, err := p.again(g)
+		switch {
+		case err != nil:
+			g.decided, g.errs = append(g.decided, p), append(g.errs, err)
+		case found:
+			g.served = append(g.served, p)
+		default:
+			still = append(still, p)
+		}
+		if !found && err == nil && p.deadline > g.now {
+			still = append(still, g.parked[i+1:]...)
+			break
+		}
+	}
+	g.parked = still
+}
+
+// again looks for a parked receive. One whose time is up counts as found, with nothing.
+func (c *receive) again(g *group) (found bool, err error) {
+	if !c.take() {
+		return false, nil
+	}
+	if err = c.look(g); err != nil {
+		return false, err
+	}
+	if len(c.taken) > 0 {
+		return true, nil
+	}
+	if c.deadline <= g.now {
+		g.restsOnLedger, g.restsOnMessages = true, true
+		return true, nil
+	}
+	c.giveBack()
+	return false, nil
+}
+
+// look asks the rules, and fetches what they must see, until they hand something out or there is nothing.
+func (c *receive) look(g *group) error {
+	settings := g.ledger.Settings
+	c.until = g.at.Add(c.leaseSeconds(settings))
+	c.shard, c.taken = g.runner, nil
+	if c.lease == (events.LeaseID{}) {
+		mustRead(g.rand, c.lease[:])
+	}
+	if err := g.skipExpired(); err != nil {
+		return err
+	}
+	for limit := c.request.Max; ; {
+		mark, before, items := g.ledger.Mark(), len(g.happened), g.items
+		again, err := c.once(g, limit)
+		if err != nil {
+			return err
+		}
+		if n := c.fits(); n < len(c.taken) {
+			g.ledger.Rollback(mark)
+			g.happened, g.items, limit = g.happened[:before], items, n
+			continue
+		}
+		if !again || g.full() {
+			return nil
+		}
+	}
+}
+
+// once makes one decision, and says whether another may find more.
+func (c *receive) once(g *group, limit int) (again bool, err error) {
+	if g.blocks.end(g.ledger.Cursor) < min(g.ledger.Cursor+events.Position(limit), g.sender.Tail) {
+		if err := g.fetch(g.ctx); err != nil { // a full answer is worth a read
+			return false, err
+		}
+	}
+	d, err := queue.Decide(g.ledger, &queue.Lease{At: g.at, ID: c.lease, Until: c.until, Max: limit,
+		Window: g.blocks.window(g.ledger.Cursor, g.sender.Tail)})
+	if err != nil {
+		return false, err
+	}
+	if d.Need != nil {
+		return true, g.fetch(g.ctx)
+	}
+	g.apply(d)
+	c.taken = nil
+	for _, e := range d.Events {
+		if l, ok := e.(*events.Leased); ok {
+			if err := c.collect(g, l); err != nil {
+				return false, err
+			}
+		}
+	}
+	return d.Again, nil
+}
+
+// collect finds the bodies of what was leased.
+func (c *receive) collect(g *group, l *events.Leased) error {
+	for _, t := range l.Items {
+		bl, m, err := g.message(g.ctx, t.Position)
+		if err != nil {
+			return err
+		}
+		c.taken = append(c.taken, taken{bl, t.Position, m, g.ledger.Get(t.Position).Receives})
+	}
+	return nil
+}
+
+// fits is how many of the messages fit into the answer; at least one.
+func (c *receive) fits() int {
+	if c.request.BytesMax == 0 {
+		return len(c.taken)
+	}
+	total := 0
+	for i, t := range c.taken {
+		d := Delivery{Message: t.message, Receives: t.receives, Receipt: receiptShape}
+		if total += c.request.Encoded(&d); total > c.request.BytesMax && i > 0 {
+			return i
+		}
+	}
+	return len(c.taken)
+}
+
+// skipExpired moves the cursor over a long run of messages that are past their retention, found by bisection.
+func (g *group) skipExpired() error {
+	before := g.ledger.ExpiredBefore(g.at)
+	w := g.blocks.window(g.ledger.Cursor, g.sender.Tail)
+	if n := len(w.Blocks); n == 0 || w.End || w.Blocks[n-1].Header.High > before {
+		return nil
+	}
+	to, sent, err := g.b.bisect(g.ctx, g.messageStream, g.ledger.Cursor, g.start, before)
+	if err != nil {
+		return err
+	}
+	d, err := queue.Decide(g.ledger, &queue.Expire{At: g.at, To: to, Sent: sent})
+	if err == nil {
+		g.apply(d)
+	}
+	return err
+}

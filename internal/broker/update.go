@@ -1,0 +1,155 @@
+package broker
+
+import (
+	"context"
+	"maps"
+	"reflect"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/queue"
+)
+
+// UpdateQueue changes what is not nil.
+type UpdateQueue struct {
+	Queue                                                                                events.QueueID
+	LeaseSeconds, RetentionSeconds, MaxBytes, DelaySeconds, WaitSeconds, KeyReuseSeconds *uint32
+	DeadLetter                                                                           *DeadLetter
+	RemoveDeadLetter                                                                     bool
+	Tags                                                                                 *map[string]string
+}
+
+// Update changes a queue and gives it with its depth. The new settings are first in its record, as wanted, and then
+// roll through the shards, one commit each; Update returns after the last. Faults: NotFound, Invalid.
+func (b *Broker) Update(ctx context.Context, u UpdateQueue) (*Queue, error) {
+	h, err := b.open(ctx, u.Queue)
+	if err != nil {
+		return nil, err
+	}
+	r, err := b.change(ctx, u.Queue, func(r *record) ([]eventlog.Claim, error) {
+		if r.gone() {
+			return nil, b.noQueue(r.ID, errNoQueue(r.ID.String()))
+		}
+		return b.update(ctx, r, u)
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.refresh(r)
+	if err := b.roll(ctx, h, r); err != nil {
+		return nil, b.noQueue(h.id, err)
+	}
+	return b.whole(ctx, h, r)
+}
+
+// update changes the record, and says errKeep where nothing is different.
+func (b *Broker) update(ctx context.Context, r *record, u UpdateQueue) (claims []eventlog.Claim, err error) {
+	before, tags := r.Settings, r.Tags
+	set := func(field *uint32, value *uint32) {
+		if value != nil {
+			*field = *value
+		}
+	}
+	s := &r.Settings
+	set(&s.LeaseSeconds, u.LeaseSeconds)
+	set(&s.RetentionSeconds, u.RetentionSeconds)
+	set(&s.MaxBytes, u.MaxBytes)
+	set(&s.DelaySeconds, u.DelaySeconds)
+	set(&s.WaitSeconds, u.WaitSeconds)
+	set(&s.KeyReuseSeconds, u.KeyReuseSeconds)
+	if u.Tags != nil {
+		r.Tags = *u.Tags
+	}
+	if u.DeadLetter != nil || u.RemoveDeadLetter {
+		_, holder := b.newWriter()
+		if claims, err = b.point(ctx, r, u.DeadLetter, holder); err != nil {
+			return nil, err
+		}
+	}
+	same := reflect.DeepEqual(before, r.Settings)
+	if same && maps.Equal(tags, r.Tags) {
+		return nil, errKeep
+	}
+	if !same {
+		r.Version++
+	}
+	r.Updated = max(b.Now(), r.Updated)
+	return claims, nil
+}
+
+// roll brings every shard to the record's version, and notes in the record that it did. Whoever meets a record that
+// is not rolled does the same.
+func (b *Broker) roll(ctx context.Context, h *handle, r *record) error {
+	if r.Rolled == r.Version {
+		return nil
+	}
+	for i := range h.shards() {
+		c := &configure{reply: newReply(), version: r.Version, settings: r.Settings}
+		h.runner(i).do(c)
+		if err := c.await(ctx); err != nil {
+			return err
+		}
+	}
+	done, err := b.change(ctx, h.id, func(now *record) ([]eventlog.Claim, error) {
+		if now.Rolled >= r.Version {
+			return nil, errKeep
+		}
+		now.Rolled = r.Version
+		return nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	h.refresh(done)
+	return nil
+}
+
+// configure puts settings in force in one shard.
+type configure struct {
+	reply
+	version  uint64
+	settings events.Settings
+}
+
+func (c *configure) decide(*group) error { panic("configure runs alone") }
+
+func (c *configure) run(ctx context.Context, r *runner) error {
+	return r.writeControl(ctx, func(at events.Instant) ([]eventlog.Append, error) {
+		if c.version <= r.ledger.Version {
+			return nil, nil
+		}
+		return r.control(ctx, r.b, at, c.version, &c.settings, func(control events.Position) queue.Command {
+			return &queue.Configure{At: at, Version: c.version, Settings: c.settings, Control: control}
+		})
+	})
+}
+
+// writeControl commits what build gives, as often as it takes. No appends mean that there is nothing to do.
+func (r *runner) writeControl(ctx context.Context, build func(at events.Instant) ([]eventlog.Append, error)) error {
+	for attempt := 0; ; attempt++ {
+		appends, err := build(r.at())
+		if err != nil {
+			return err
+		}
+		if len(appends) == 0 {
+			if sure, err := r.confirm(ctx); sure || err != nil {
+				return err
+			}
+			if err := r.retry(ctx, attempt); err != nil {
+				return err
+			}
+			continue
+		}
+		c := eventlog.Commit{At: int64(r.b.Now()), Appends: appends}
+		c.Writer, _ = r.b.newWriter()
+		err = r.persist(ctx, c, func(error) {})
+		if err == nil {
+			r.stands(c)
+			return nil
+		}
+		// The working state has a control entry that does not stand, which has no way back.
+		if loadErr := r.load(ctx); !isConflict(err) || loadErr != nil {
+			return storeFault(err)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package envelope seals what the log keeps, so that nothing readable is stored.
+//
+// Each queue has a [Ring]: data keys in versions, and one name key for keyed hashes. The ring is kept in the queue's
+// record with every key wrapped by [Keys]; a [Keyring] works with it and keeps an unwrapped key for the queue's reuse
+// period and no longer. Whoever destroys the ring destroys all that was sealed with it.
+package envelope
+
+import (
+	"context"
+
+	"github.com/leaselog/leaselog/events"
+)
+
+// Context is bound to a wrapped key: it unwraps only with the same one.
+type Context struct {
+	Deployment string
+	Queue      events.QueueID
+	Version    uint32 // of the data key; 0 is the name key
+}
+
+// Keys wraps and unwraps data keys of 32 bytes under a key that never leaves it: KMS, or a local key file.
+type Keys interface {
+	// Generate makes a data key and wraps it under the key that ref names; "" is the platform's key.
+	Generate(ctx context.Context, ref string, c Context) (key, wrapped []byte, err error)
+	// Unwrap gives the data key back. Faults: KeyLost when the wrapping key cannot be used now.
+	Unwrap(ctx context.Context, ref string, wrapped []byte, c Context) (key []byte, err error)
+}

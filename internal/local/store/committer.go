@@ -1,0 +1,219 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/leaselog/leaselog/internal/eventlog"
+)
+
+// committer judges and writes. All its state belongs to its one goroutine, apart from what [unsynced] shows to
+// readers while a batch is written, which is not changed meanwhile.
+type committer struct {
+	inst  *instance
+	tails tails
+	batch *pebble.Batch
+
+	// What the batch being made changes.
+	touched []*tail
+	claims  map[string]claimState
+
+	accepted []*request // in the batch
+	puzzling []*request // judged only when the batch is on the disk, since their answer may rest on it
+	carried  []*request // for the next batch
+	verdicts []verdict
+	keyBuf   [keyBytesMax]byte
+}
+
+type verdict struct {
+	request *request
+	err     error
+}
+
+func (c *committer) init(inst *instance) {
+	c.inst = inst
+	c.tails.init(tailsMax)
+	c.claims = map[string]claimState{}
+	c.batch = inst.db.NewBatch(pebble.WithInitialSizeBytes(256<<10), pebble.WithMaxRetainedSizeBytes(2*batchBytesMax))
+}
+
+// run commits until the store is closed or the instance dead. The goroutine that commits may not come back from a
+// dead instance, so this one watches it.
+func (i *instance) run() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				i.fail(fmt.Errorf("panic in the committer: %v", p))
+			}
+		}()
+		i.commitAll()
+	}()
+	select {
+	case <-done:
+	case <-i.dead:
+	}
+}
+
+func (c *committer) commitAll() {
+	s := c.inst.store
+	for {
+		runtime.Gosched() // whoever is about to commit gets into this batch
+		taken, more := s.take(c.inst)
+		if !more {
+			return
+		}
+		if len(taken) == 0 {
+			select {
+			case <-s.wake:
+			case <-s.quit:
+			}
+			continue
+		}
+		if !c.round(taken) {
+			return
+		}
+	}
+}
+
+// round brings one flight to its end. It reports false when the instance has failed.
+func (c *committer) round(flight []*request) bool {
+	c.accepted, c.puzzling, c.carried, c.verdicts = c.accepted[:0], c.puzzling[:0], c.carried[:0], c.verdicts[:0]
+	for _, r := range flight {
+		c.admit(r)
+	}
+	if !c.write() {
+		return false
+	}
+	for _, r := range c.puzzling {
+		c.judge(r)
+	}
+	if !c.inst.store.land(c.inst, c.carried) {
+		return false
+	}
+	for _, r := range c.accepted {
+		r.answer(nil)
+	}
+	for _, v := range c.verdicts {
+		v.request.answer(v.err)
+	}
+	return true
+}
+
+// admit puts a request into the batch if nothing stands against it.
+func (c *committer) admit(r *request) {
+	if r.alone != nil {
+		c.puzzling = append(c.puzzling, r)
+		return
+	}
+	ok, err := c.admitCommit(&r.commit)
+	switch {
+	case err != nil: // nothing of it is in the batch
+		c.verdicts = append(c.verdicts, verdict{r, &eventlog.Refused{Cause: err}})
+	case ok:
+		c.accepted = append(c.accepted, r)
+	default:
+		c.puzzling = append(c.puzzling, r)
+	}
+}
+
+func (c *committer) admitCommit(m *eventlog.Commit) (bool, error) {
+	for i := range m.Appends {
+		t, err := c.tail(m.Appends[i].Stream)
+		if err != nil {
+			return false, err
+		}
+		if t.end.next != m.Appends[i].Seq {
+			return false, nil
+		}
+	}
+	for i := range m.Claims {
+		st, err := c.claim(m.Claims[i].Key)
+		if err != nil {
+			return false, err
+		}
+		// A claim of the same writer is no obstacle to itself where it gives its key up; it must not be set twice.
+		if st.writer == m.Writer || !st.free(m.At, m.Claims[i].If) {
+			return false, nil
+		}
+	}
+	return true, c.add(m)
+}
+
+// add puts an admitted commit into the batch.
+func (c *committer) add(m *eventlog.Commit) error {
+	for i := range m.Appends {
+		a := &m.Appends[i]
+		if a.Seq+eventlog.Seq(a.Width) < a.Seq {
+			return fmt.Errorf("stream %s is full", a.Stream)
+		}
+	}
+	for i := range m.Appends {
+		c.addEntry(m.Writer, &m.Appends[i])
+	}
+	for i := range m.Claims {
+		c.addClaim(m.Writer, &m.Claims[i])
+	}
+	return nil
+}
+
+func (c *committer) addEntry(w eventlog.Writer, a *eventlog.Append) {
+	t := c.tails.get(a.Stream)
+	if !t.dirty {
+		t.dirty = true
+		c.touched = append(c.touched, t)
+	}
+	t.end = tailEnd{next: a.Seq + eventlog.Seq(a.Width), seq: a.Seq, writer: w}
+	key := streamKey(c.keyBuf[:0], kindEntry, a.Stream, a.Seq)
+	op := c.batch.SetDeferred(len(key), entryBytes(a))
+	copy(op.Key, key)
+	putEntry(op.Value, w, a)
+	_ = op.Finish() // fails only on an indexed batch
+}
+
+func (c *committer) addClaim(w eventlog.Writer, m *eventlog.Claim) {
+	st, _ := c.claim(m.Key) // was read when it was admitted
+	st.version, st.until, st.writer = st.version+1, m.Until, w
+	c.claims[m.Key] = st
+	key := claimKey(c.keyBuf[:0], m.Key)
+	op := c.batch.SetDeferred(len(key), claimBytes(m))
+	copy(op.Key, key)
+	putClaim(op.Value, w, st.version, m)
+	_ = op.Finish()
+	if m.Until != eventlog.Forever {
+		_ = c.batch.Set(lapseKey(c.keyBuf[:0], m.Until, m.Key), nil, nil)
+	}
+}
+
+// write brings the batch to the disk, and only then lets it count. It does not come back, or reports false, when
+// the instance has failed.
+func (c *committer) write() bool {
+	if c.batch.Empty() {
+		return true
+	}
+	c.inst.unsynced.begin(c.touched, c.claims)
+	if err := c.inst.db.Apply(c.batch, pebble.Sync); err != nil {
+		c.inst.fail(err)
+		return false
+	}
+	select {
+	case <-c.inst.dead: // by something else; the batch may stand or not
+		return false
+	default:
+	}
+	c.inst.unsynced.end()
+	for _, t := range c.touched {
+		t.synced, t.dirty = t.end, false
+	}
+	clear(c.touched)
+	c.touched = c.touched[:0]
+	if len(c.claims) > 0 {
+		c.claims = map[string]claimState{} // a reader may still look at the old one
+	}
+	c.tails.trim()
+	c.batch.Reset()
+	return true
+}

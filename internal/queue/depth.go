@@ -1,0 +1,50 @@
+package queue
+
+import "github.com/leaselog/leaselog/events"
+
+// Depth counts a shard's messages at an instant. Together they are every message that is neither finished nor past
+// its retention.
+type Depth struct {
+	Available uint64 // deliverable, withheld only behind their group, or waiting for their move to the dead-letter queue
+	InFlight  uint64
+	Delayed   uint64
+}
+
+// CountDepth gives the depth from both folds. alive is how many messages ahead of the cursor are not past their
+// retention: it takes a look at the log, see Sender.Totals.
+func CountDepth(l *Ledger, s *Sender, alive uint64, at events.Instant) Depth {
+	delayed := min(s.delayedAhead(l, at), alive)
+	d := Depth{Available: alive - delayed, Delayed: delayed}
+	l.Pending(0, func(m *Message) bool {
+		switch {
+		case l.expired(m, at):
+		case l.inFlight(m, at):
+			d.InFlight++
+		case m.Visible > at:
+			d.Delayed++
+		default:
+			d.Available++
+		}
+		return true
+	})
+	return d
+}
+
+// Where says how a pending message stands at an instant, and false where it is past its retention.
+func (l *Ledger) Where(m *Message, at events.Instant) (leased, delayed, live bool) {
+	return l.inFlight(m, at), !m.Leased && m.Visible > at, !l.expired(m, at)
+}
+
+// Past says whether a message that was not looked at yet is past its retention.
+func (l *Ledger) Past(h *events.Header, i int, at events.Instant) bool {
+	return l.past(h.RetainedFrom(i), h.ExpiresAt(i), at)
+}
+
+// ExpiresAt is when a message is discarded if it is not finished before.
+func (l *Ledger) ExpiresAt(retained, own events.Instant) events.Instant {
+	end := retained.Add(l.Settings.RetentionSeconds)
+	if own != 0 {
+		end = min(end, own)
+	}
+	return end
+}
