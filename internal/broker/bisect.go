@@ -15,6 +15,10 @@ func (b *Broker) bisect(ctx context.Context, stream eventlog.Stream, from, tail 
 	for low < high {
 		mid := low + (high-low)/2
 		entries, err := b.Log.Read(ctx, stream, eventlog.Seq(mid), eventlog.Limits{Entries: 1, HeadersOnly: true})
+		if t, gone := truncated(err); gone {
+			low = events.Position(t.To) // what was dropped is old
+			continue
+		}
 		if err != nil {
 			return 0, 0, storeFault(err)
 		}
@@ -42,7 +46,9 @@ func (b *Broker) bisectLedger(ctx context.Context, stream eventlog.Stream, end e
 	for low < high {
 		mid := low + (high-low)/2
 		entries, err := b.Log.Read(ctx, stream, mid, eventlog.Limits{Entries: 1, HeadersOnly: true})
-		if _, gone := truncated(err); gone || err == nil && len(entries) > 0 && older(entries[0], instant) {
+		if t, gone := truncated(err); gone {
+			low = t.To
+		} else if err == nil && len(entries) > 0 && older(entries[0], instant) {
 			low = mid + 1
 		} else if err != nil {
 			return 0, storeFault(err)

@@ -77,7 +77,12 @@ type runner struct {
 func newRunner(h *handle, index int) *runner {
 	r := &runner{shard: newShard(h, index), rand: bufio.NewReaderSize(h.broker.Rand, 512), wake: make(chan struct{}, 1)}
 	r.exhausted.Store(int64(events.Never))
-	h.broker.running.Go(r.loop)
+	b := h.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.stopping = b.closing; !r.stopping {
+		b.running.Go(r.loop)
+	}
 	return r
 }
 

@@ -31,6 +31,8 @@ type shard struct {
 	draft      *block // being committed
 	settled    settled
 
+	trimmed       events.Position // before it only what holds a live message is kept
+	ledgerTrimmed eventlog.Seq
 	// bytes written since the last snapshot of each stream
 	ledgerBytes, senderBytes int
 }
@@ -186,17 +188,42 @@ func (s *shard) confirm(ctx context.Context) (bool, error) {
 // snapshots writes a snapshot of each stream whose tail since the last one has outgrown the state four times.
 func (s *shard) snapshots(ctx context.Context) error {
 	if s.ledgerBytes > max(snapshotFloor, 4*s.ledger.Size()) {
-		if err := s.b.Log.PutSnapshot(ctx, s.ledgerStream, eventlog.Snapshot{Seq: s.ledgerTail, Data: s.ledger.Snapshot()}); err != nil {
+		if err := s.snapshotLedger(ctx); err != nil {
 			return err
 		}
-		s.ledgerBytes = 0
 	}
 	if s.senderBytes > max(senderSnapshotFloor, 4*s.sender.Size()) {
-		snap := eventlog.Snapshot{Seq: eventlog.Seq(s.sender.Tail), Data: s.sender.Snapshot()}
-		if err := s.b.Log.PutSnapshot(ctx, s.messageStream, snap); err != nil {
-			return err
-		}
-		s.senderBytes = 0
+		return s.snapshotSender(ctx)
 	}
 	return nil
+}
+
+// snapshotNow writes a snapshot of both streams, since what lies before is to be dropped.
+func (s *shard) snapshotNow(ctx context.Context) error {
+	if err := s.snapshotLedger(ctx); err != nil {
+		return err
+	}
+	return s.snapshotSender(ctx)
+}
+
+func (s *shard) snapshotLedger(ctx context.Context) error {
+	if s.ledgerBytes == 0 {
+		return nil
+	}
+	err := s.b.Log.PutSnapshot(ctx, s.ledgerStream, eventlog.Snapshot{Seq: s.ledgerTail, Data: s.ledger.Snapshot()})
+	if err == nil {
+		s.ledgerBytes = 0
+	}
+	return err
+}
+
+func (s *shard) snapshotSender(ctx context.Context) error {
+	if s.senderBytes == 0 {
+		return nil
+	}
+	err := s.b.Log.PutSnapshot(ctx, s.messageStream, eventlog.Snapshot{Seq: eventlog.Seq(s.sender.Tail), Data: s.sender.Snapshot()})
+	if err == nil {
+		s.senderBytes = 0
+	}
+	return err
 }

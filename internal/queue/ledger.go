@@ -33,7 +33,7 @@ type change struct {
 // NewLedger gives the state before the first event.
 func NewLedger(l Limits) *Ledger {
 	s := &Ledger{limits: l}
-	s.pending = newPending(s.spent)
+	s.pending = newPending(s.movable)
 	return s
 }
 
@@ -48,7 +48,7 @@ func (l *Ledger) Mark() Mark { return Mark{l.values, len(l.journal)} }
 
 // Rollback undoes every event applied since m.
 func (l *Ledger) Rollback(m Mark) {
-	reorder := l.Settings.DeadLetter != m.values.Settings.DeadLetter
+	reorder := l.Version != m.values.Version
 	for len(l.journal) > m.journal {
 		c := l.journal[len(l.journal)-1]
 		l.journal = l.journal[:len(l.journal)-1]
@@ -100,10 +100,15 @@ func (l *Ledger) lapsed(m *Message, at events.Instant) bool { return m.Leased &&
 // inFlight says whether the message has a live lease.
 func (l *Ledger) inFlight(m *Message, at events.Instant) bool { return m.Leased && m.Visible > at }
 
-// exhausted says whether the message waits only for its move to the dead-letter queue. What came first counts: it
-// is not when its retention had ended before its last lease did, and it stays so when its retention ends afterwards.
+// movable says whether the message is spent and goes to the dead-letter queue once its last lease ends. It does not
+// when its retention ends first: what comes first counts.
+func (l *Ledger) movable(m *Message) bool {
+	return l.spent(m) && !l.past(m.Info.Retained, m.Info.Expires, m.Visible)
+}
+
+// exhausted says whether the message waits only for its move to the dead-letter queue.
 func (l *Ledger) exhausted(m *Message, at events.Instant) bool {
-	return l.spent(m) && m.Visible <= at && !l.past(m.Info.Retained, m.Info.Expires, m.Visible)
+	return m.Visible <= at && l.movable(m)
 }
 
 // expired says whether the message is past its retention. A live lease may still be acked, so it is not.
@@ -134,7 +139,7 @@ func (l *Ledger) Check() {
 		l.checkMessage(m)
 		count(&held, m.Held)
 		count(&leased, m.Leased)
-		count(&spent, l.spent(m))
+		count(&spent, l.movable(m))
 		count(&grouped, m.grouped())
 		count(&heads, l.isHead(m))
 		return true
@@ -149,7 +154,7 @@ func (l *Ledger) Check() {
 
 // isHead says whether a message stands among the heads, as its record and those of its group have it.
 func (l *Ledger) isHead(m *Message) bool {
-	return !l.spent(m) && (!m.grouped() || l.pending.first(m.Info.Group) == m)
+	return !l.movable(m) && (!m.grouped() || l.pending.first(m.Info.Group) == m)
 }
 
 func (l *Ledger) checkMessage(m *Message) {
@@ -161,7 +166,7 @@ func (l *Ledger) checkMessage(m *Message) {
 	inLeased, _ := p.leased.Get(m)
 	must((inLeased == m) == m.Leased, "message %d: leased %t, in that order %v", m.Position, m.Leased, inLeased)
 	inSpent, _ := p.spent.Get(m)
-	must((inSpent == m) == l.spent(m), "message %d: spent %t, in that order %v", m.Position, l.spent(m), inSpent)
+	must((inSpent == m) == l.movable(m), "message %d: spent %t, in that order %v", m.Position, l.movable(m), inSpent)
 	inHeads, _ := p.heads.Get(m)
 	must((inHeads == m) == l.isHead(m), "message %d: head %t, in that order %v", m.Position, l.isHead(m), inHeads)
 }

@@ -144,6 +144,7 @@ func (m *machine) lease(t *rapid.T) {
 	at := m.at()
 	c := &queue.Lease{At: at, ID: m.world.lease(), Until: at.Add(rapid.SampledFrom([]uint32{0, 1, 5, 30, 300}).Draw(t, "seconds")),
 		Max: rapid.IntRange(1, 10).Draw(t, "max")}
+	before := len(m.leases)
 	for n := rapid.IntRange(0, 3).Draw(t, "blocks"); ; {
 		c.Window = m.window(n)
 		d, err := m.world.decide(c)
@@ -163,10 +164,28 @@ func (m *machine) lease(t *rapid.T) {
 		}
 		m.check(t)
 		if !need && !again {
+			if len(m.leases) == before {
+				m.compareNext(t, at)
+			}
 			return
 		}
 		if need {
 			n++
+		}
+	}
+}
+
+// compareNext demands that a receive which got nothing is not told to wait longer than until there is something.
+func (m *machine) compareNext(t *rapid.T, at events.Instant) {
+	next := m.ledger.NextVisible(at)
+	if next <= at {
+		t.Fatalf("next visible at %d, and it is %d", next, at)
+	}
+	for _, x := range m.twin.all {
+		if when := max(x.visible, x.due); when > at && when < next {
+			if got, _, _ := m.twin.clone().lease(when, when, events.LeaseID{1}, 1, m.twin.tail, true); len(got) > 0 {
+				t.Fatalf("message %d can go at %d, and the next is said to be at %d", got, when, next)
+			}
 		}
 	}
 }

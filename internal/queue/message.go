@@ -29,10 +29,10 @@ type pending struct {
 	byPosition *btree.BTreeG[*Message] // every one
 	byGroup    *btree.BTreeG[*Message] // those with a group: by group, then position
 	heads      *btree.BTreeG[*Message] // by visible, then position: the first of each group and all without one, unless spent
-	spent      *btree.BTreeG[*Message] // by visible, then position: received as often as the queue allows
+	spent      *btree.BTreeG[*Message] // by visible, then position: to be moved when their last lease ends
 	leased     *btree.BTreeG[*Message] // by visible, then position: those with a lease, lapsed or not
 	held       int
-	isSpent    func(*Message) bool // under the settings in force
+	isSpent    func(*Message) bool // under the settings in force, see Ledger.movable
 }
 
 func newPending(isSpent func(*Message) bool) pending {

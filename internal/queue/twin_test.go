@@ -127,6 +127,15 @@ func (w *twin) repeated(at events.Instant, group, id string) (events.Position, b
 	return 0, false
 }
 
+func (w *twin) clone() *twin {
+	c := *w
+	c.all = nil
+	for _, m := range w.all {
+		c.all = append(c.all, new(*m))
+	}
+	return &c
+}
+
 // find gives the pending message at a position, or nil.
 func (w *twin) find(p events.Position) *twinMessage {
 	for _, m := range w.all {
@@ -322,7 +331,7 @@ func (g *twinLease) since(m *twinMessage) events.Instant {
 func (g *twinLease) waiting() (all []*twinMessage) {
 	met := map[string]bool{}
 	for _, m := range g.start {
-		if (m.group == "" || !met[m.group]) && m.visible <= g.at && !g.spent(m) {
+		if (m.group == "" || !met[m.group]) && m.visible <= g.at && !g.exhausted(m, g.at) {
 			all = append(all, m)
 		}
 		met[m.group] = true

@@ -42,6 +42,9 @@ type call struct {
 const pooledBytesMax = 256 << 10
 
 func (c *call) begin(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil { // as a host may have it that is no HTTP server
+		r.Body = http.NoBody
+	}
 	c.w, c.r, c.out = w, r, c.out[:0]
 	c.id = requestID()
 }
@@ -73,7 +76,7 @@ func (c *call) recovered() {
 	if p == nil {
 		return
 	}
-	if p == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+	if p == http.ErrAbortHandler {
 		panic(p)
 	}
 	c.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))

@@ -49,7 +49,7 @@ func configure(s api.Services) Config {
 	return c
 }
 
-// operations are all there are. A function, because their handlers refer to what lists them.
+// operations are all there are, in the order of section 5.
 func operations() []*operation {
 	return []*operation{
 		createQueue, listQueues, describeQueue, updateQueue, deleteQueue, purgeQueue,

@@ -143,6 +143,7 @@ func (c *CheckedLog) remember(commit eventlog.Commit) *sent {
 	defer c.mu.Unlock()
 	if before, ok := c.sent[commit.Writer]; ok {
 		if !reflect.DeepEqual(before.commit, commit) {
+			c.broken = true
 			c.t.Errorf("writer %x is used for two different commits", commit.Writer)
 		}
 		return before

@@ -16,7 +16,7 @@ func (s *Store) Claim(ctx context.Context, key string) (eventlog.Claim, bool, er
 	var ok bool
 	err := s.read(ctx, func(inst *instance) (err error) {
 		claim, ok, err = inst.getClaim(key)
-		if st, changing := inst.unsynced.changing()[key]; changing {
+		if st, changing := inst.shown.changing()[key]; changing {
 			claim, ok = st.before, st.before.Version > 0
 		}
 		return err
@@ -63,7 +63,7 @@ func (i *instance) listClaims(prefix, after string, limit int) (found []eventlog
 	}
 	defer closeIter(it, &err)
 	start := claimKey(nil, max(prefix, after+"\x00")) // keys have no NUL, so this is the next one possible
-	changing := i.unsynced.changing()
+	changing := i.shown.changing()
 	for ok := it.SeekGE(start); ok && len(found) < limit; ok = it.Next() {
 		claim, err := shownClaim(it, changing)
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 )
 
-// committer judges and writes. All its state belongs to its one goroutine, apart from what [unsynced] shows to
-// readers while a batch is written, which is not changed meanwhile.
+// committer judges and writes. All its state belongs to its one goroutine, apart from what [shown] shares with
+// readers.
 type committer struct {
 	inst  *instance
 	tails tails
@@ -18,7 +18,7 @@ type committer struct {
 
 	// What the batch being made changes.
 	touched []*tail
-	claims  map[string]claimState
+	claims  map[string]claimState // what it changes, and what was looked up for it
 
 	accepted []*request // in the batch
 	puzzling []*request // judged only when the batch is on the disk, since their answer may rest on it
@@ -34,7 +34,7 @@ type verdict struct {
 
 func (c *committer) init(inst *instance) {
 	c.inst = inst
-	c.tails.init(tailsMax)
+	c.tails.init(tailsMax, &inst.shown)
 	c.claims = map[string]claimState{}
 	c.batch = inst.db.NewBatch(pebble.WithInitialSizeBytes(256<<10), pebble.WithMaxRetainedSizeBytes(2*batchBytesMax))
 }
@@ -175,7 +175,7 @@ func (c *committer) addEntry(w eventlog.Writer, a *eventlog.Append) {
 }
 
 func (c *committer) addClaim(w eventlog.Writer, m *eventlog.Claim) {
-	st, _ := c.claim(m.Key) // was read when it was admitted
+	st := c.claims[m.Key] // was looked up when it was admitted
 	st.version, st.until, st.writer = st.version+1, m.Until, w
 	c.claims[m.Key] = st
 	key := claimKey(c.keyBuf[:0], m.Key)
@@ -192,9 +192,10 @@ func (c *committer) addClaim(w eventlog.Writer, m *eventlog.Claim) {
 // the instance has failed.
 func (c *committer) write() bool {
 	if c.batch.Empty() {
+		clear(c.claims)
 		return true
 	}
-	c.inst.unsynced.begin(c.touched, c.claims)
+	c.inst.shown.begin(c.claims)
 	if err := c.inst.db.Apply(c.batch, pebble.Sync); err != nil {
 		c.inst.fail(err)
 		return false
@@ -204,10 +205,7 @@ func (c *committer) write() bool {
 		return false
 	default:
 	}
-	c.inst.unsynced.end()
-	for _, t := range c.touched {
-		t.synced, t.dirty = t.end, false
-	}
+	c.inst.shown.synced(c.touched)
 	clear(c.touched)
 	c.touched = c.touched[:0]
 	if len(c.claims) > 0 {

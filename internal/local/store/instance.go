@@ -13,8 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
-
-	"github.com/leaselog/leaselog/internal/eventlog"
 )
 
 // instance is one opened database with its committer. When its disk fails it is dead for good: it is never closed,
@@ -32,7 +30,7 @@ type instance struct {
 	wait  time.Duration // the pause before it was opened; 0 for the first
 
 	committer
-	unsynced unsynced
+	shown shown
 }
 
 const (
@@ -164,45 +162,4 @@ func (l pebbleLogger) log(level slog.Level, format string, args ...any) {
 	if logger := l.inst.store.logger; logger.Enabled(context.Background(), level) {
 		logger.Log(context.Background(), level, "pebble: "+strings.TrimSpace(fmt.Sprintf(format, args...)))
 	}
-}
-
-// unsynced is what the batch that is being written contains. Pebble shows a batch to readers before it is on the
-// disk; an answer that rests on it could be untrue after a crash, so reads look here and stop short of it. A dead
-// instance keeps its last batch here for ever.
-type unsynced struct {
-	mu     sync.RWMutex
-	tails  []*tail
-	claims map[string]claimState // never changed once it is here
-}
-
-func (u *unsynced) begin(tails []*tail, claims map[string]claimState) {
-	u.mu.Lock()
-	u.tails, u.claims = tails, claims
-	u.mu.Unlock()
-}
-
-func (u *unsynced) end() {
-	u.mu.Lock()
-	u.tails, u.claims = nil, nil
-	u.mu.Unlock()
-}
-
-// from is the first Seq of s that may not be shown yet. A reader asks after it has fixed what it sees: a batch that
-// began later is not in its sight, and one that ended meanwhile may be shown.
-func (u *unsynced) from(s eventlog.Stream) eventlog.Seq {
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	for _, t := range u.tails {
-		if t.stream == s {
-			return t.synced.next
-		}
-	}
-	return eventlog.Seq(1<<64 - 1)
-}
-
-// changing gives the claims that the batch changes, with what is on the disk; to be asked for like from.
-func (u *unsynced) changing() map[string]claimState {
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	return u.claims
 }

@@ -111,7 +111,12 @@ func (c *committer) claim(key string) (claimState, error) {
 		return st, nil
 	}
 	claim, _, err := c.inst.getClaim(key)
-	return stateOf(claim), err
+	if err != nil {
+		return claimState{}, err
+	}
+	st := stateOf(claim)
+	c.claims[key] = st
+	return st, nil
 }
 
 // tail gives the end of a stream as the batch being made leaves it.

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -89,7 +91,7 @@ type entries struct {
 	*pebble.Iterator
 	stream eventlog.Stream
 	until  eventlog.Seq // the first one that may not be shown
-	key    []byte
+	key    []byte       // the stream's prefix, with room for a seq
 }
 
 func (i *instance) entries(s eventlog.Stream) (*entries, error) {
@@ -98,12 +100,16 @@ func (i *instance) entries(s eventlog.Stream) (*entries, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entries{Iterator: it, stream: s, until: i.unsynced.from(s), key: streamPrefix(make([]byte, 0, len(lower)+8), kindEntry, s)}, nil
+	e := &entries{Iterator: it, stream: s, until: math.MaxUint64, key: append(make([]byte, 0, len(lower)+8), lower...)}
+	if end, ok := i.shown.end(s); ok {
+		e.until = end.next
+	}
+	return e, nil
 }
 
 // at gives the key of seq; the next call overwrites it.
 func (e *entries) at(seq eventlog.Seq) []byte {
-	return streamKey(e.key[:0], kindEntry, e.stream, seq)
+	return binary.BigEndian.AppendUint64(e.key, uint64(seq))
 }
 
 // shown reports whether the iterator stands at an entry that may be shown.
@@ -143,6 +149,9 @@ func (e *entries) seekCovering(seq eventlog.Seq) (bool, error) {
 }
 
 func (i *instance) readEntries(s eventlog.Stream, from eventlog.Seq, l eventlog.Limits) (found []eventlog.Entry, err error) {
+	if end, ok := i.shown.end(s); ok && from >= end.next {
+		return nil, nil // how a stream is waited on
+	}
 	it, err := i.entries(s)
 	if err != nil {
 		return nil, err
@@ -184,14 +193,20 @@ func (e *entries) collect(l eventlog.Limits) (found []eventlog.Entry, err error)
 
 // last gives the last entry of a stream.
 func (i *instance) last(s eventlog.Stream, headersOnly bool) (last eventlog.Entry, ok bool, err error) {
+	end, known := i.shown.end(s)
+	if known && end.next == 0 {
+		return eventlog.Entry{}, false, nil
+	}
 	it, err := i.entries(s)
 	if err != nil {
 		return eventlog.Entry{}, false, err
 	}
 	defer closeIter(it.Iterator, &err)
-	it.Last()
-	if it.Valid() && !it.shown() {
-		it.SeekLT(it.at(it.until))
+	// Forward where that is possible, since Pebble copies what it finds backward.
+	if !known || !it.SeekGE(it.at(end.seq)) || it.seq() != end.seq {
+		if it.Last() && !it.shown() {
+			it.SeekLT(it.at(it.until))
+		}
 	}
 	return it.unpack(headersOnly)
 }

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/leaselog/leaselog/internal/eventlog"
+import (
+	"sync"
+
+	"github.com/leaselog/leaselog/internal/eventlog"
+)
 
 // tailsMax is the number of streams whose end is remembered: 25 MB where there are so many.
 const tailsMax = 100_000
@@ -8,7 +12,7 @@ const tailsMax = 100_000
 // tail is the end of one stream.
 type tail struct {
 	stream eventlog.Stream
-	synced tailEnd // as it is on the disk
+	synced tailEnd // as it is on the disk; guarded by shown.mu
 	end    tailEnd // as the batch being made leaves it
 	dirty  bool    // the batch being made changes it
 
@@ -21,16 +25,17 @@ type tailEnd struct {
 	writer    eventlog.Writer
 }
 
-// tails remembers the streams that were used last.
+// tails remembers the streams that were used last. Readers share the map, so it is written under their lock.
 type tails struct {
 	max  int
+	mu   *sync.RWMutex
 	find map[eventlog.Stream]*tail
 	ring tail // ring.older is the tail used last, ring.newer the one to forget first
 }
 
-func (ts *tails) init(max int) {
-	ts.max = max
-	ts.find = map[eventlog.Stream]*tail{}
+func (ts *tails) init(max int, v *shown) {
+	v.ends = map[eventlog.Stream]*tail{}
+	ts.max, ts.mu, ts.find = max, &v.mu, v.ends
 	ts.ring.newer, ts.ring.older = &ts.ring, &ts.ring
 }
 
@@ -45,7 +50,9 @@ func (ts *tails) get(s eventlog.Stream) *tail {
 
 func (ts *tails) add(s eventlog.Stream, end tailEnd) *tail {
 	t := &tail{stream: s, synced: end, end: end}
+	ts.mu.Lock()
 	ts.find[s] = t
+	ts.mu.Unlock()
 	t.link(&ts.ring)
 	return t
 }
@@ -55,7 +62,9 @@ func (ts *tails) trim() {
 	for len(ts.find) > ts.max {
 		oldest := ts.ring.newer
 		oldest.unlink()
+		ts.mu.Lock()
 		delete(ts.find, oldest.stream)
+		ts.mu.Unlock()
 	}
 }
 

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaselog/leaselog/internal/local/host"
+)
+
+func (p Program) serve() *cobra.Command {
+	var c host.Config
+	var level slog.Level
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Start the server with its embedded store",
+		Long: `Start the server with its embedded store.
+
+It keeps everything in the data directory: the log, sealed, and the key that opens it. It stops on SIGTERM or
+SIGINT: waiting receives are answered, what runs is finished, and the store is closed.
+
+For now the server runs in development mode: it takes any bearer token, key pair or signature, and so it listens
+on loopback only.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Logger = slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: level}))
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			h, err := host.Open(c)
+			if err != nil {
+				return err
+			}
+			welcome(p.Stdout, h)
+			return h.Run(ctx)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 takes a free one")
+	f.StringVar(&c.Data, "data", "./leaselog-data", "directory for the log and its key")
+	f.StringVar(&c.Region, "region", "local", "region in the names of resources")
+	f.IntVar(&c.Shards, "shards", 1, "shards of new standard queues")
+	f.DurationVar(&c.HistoryAge, "history-age", 0, "how long to keep the history of finished messages (default 24h)")
+	f.Uint64Var(&c.HistoryBytes, "history-bytes", 0, "size of the store beyond which history is dropped earlier (default 10 GB)")
+	f.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	return cmd
+}
+
+// welcome says where the server is, how the official clients find it, and where the data lies.
+func welcome(w io.Writer, h *host.Host) {
+	data := h.Data
+	if absolute, err := filepath.Abs(data); err == nil {
+		data = absolute
+	}
+	url := "http://" + h.Address()
+	fmt.Fprintf(w, `leaselog is ready at %s
+
+  Development mode: any bearer token, key pair or signature is taken and belongs to the account "local".
+  Point the official clients here:
+
+    export BASALTIC_ENDPOINT_URL_QUEUE=%s
+    export BASALTIC_ENDPOINT_URL_IAM=%s
+    export BASALTIC_ACCESS_TOKEN=dev
+
+  Data: %s (sealed; the key is %s)
+  Stop: Ctrl-C
+`, url, url, url, data, filepath.Join(data, "key"))
+}
