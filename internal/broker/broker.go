@@ -10,7 +10,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/envelope"
@@ -32,6 +34,11 @@ type Config struct {
 	CacheBytes int          // of decoded blocks, over all shards; default 32 MB
 	Limits     queue.Limits // default queue.DefaultLimits
 	Logger     *slog.Logger // default: nothing is logged
+	// Turn is called by a runner, with its name, before it goes on: after it was woken, and after each answer it gave.
+	// A simulator lets one goroutine go at a time with it. Default: nothing.
+	Turn func(runner string)
+	// Jitter gives a random duration below most, for pauses between attempts; default: math/rand's.
+	Jitter func(most time.Duration) time.Duration
 }
 
 // Broker serves the queues of one log.
@@ -69,6 +76,9 @@ func New(c Config) (*Broker, error) {
 	}
 	if c.Limits == (queue.Limits{}) {
 		c.Limits = queue.DefaultLimits
+	}
+	if c.Jitter == nil {
+		c.Jitter = func(most time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(most))) }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

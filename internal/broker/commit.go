@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -79,7 +78,7 @@ func errStopping() error {
 // pause waits before another attempt: a random part of 1 ms doubling to 1 s, so that those who met do not meet again.
 func (b *Broker) pause(ctx context.Context, attempt int) error {
 	most := time.Millisecond << min(attempt, 10)
-	t := time.NewTimer(most/4 + time.Duration(rand.Int64N(int64(most))))
+	t := time.NewTimer(most/4 + b.Jitter(most))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -241,9 +241,11 @@ func (g *group) answerAll(err error) {
 		} else {
 			c.answer(g.errs[i])
 		}
+		g.turn()
 	}
 	for _, p := range g.served {
 		p.answer(err)
+		g.turn()
 	}
 }
 

@@ -139,6 +139,7 @@ func (r *runner) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		r.turn()
 		cmds, stopping := r.take()
 		if len(cmds) == 0 && stopping {
 			r.unpark()
@@ -152,14 +153,26 @@ func (r *runner) loop() {
 			r.probes = 0
 			continue // more may have come meanwhile
 		}
-		timer.Reset(r.idle())
+		idle := r.idle()
+		until := time.Now().Add(idle)
+		timer.Reset(idle)
 		select {
 		case <-r.wake:
 		case <-timer.C:
-			r.look()
 		case <-r.b.life.Done():
 			return
 		}
+		if !time.Now().Before(until) { // also when both came at once
+			r.turn()
+			r.look()
+		}
+	}
+}
+
+// turn waits, in a simulation, until this runner may go on.
+func (r *runner) turn() {
+	if r.b.Turn != nil {
+		r.b.Turn(string(r.ledgerStream))
 	}
 }
 
@@ -171,7 +184,9 @@ func (r *runner) idle() time.Duration {
 	now := r.b.Now()
 	next := r.ledger.NextVisible(r.at())
 	for _, p := range r.parked {
-		next = min(next, p.deadline)
+		if p.turn.Load() == waiting { // otherwise another shard serves it, and pokes this one if it gives it back
+			next = min(next, p.deadline)
+		}
 	}
 	if !r.b.Exclusive {
 		next = min(next, now+r.probe()) // another process may write, and signals nothing here
@@ -248,15 +263,18 @@ func (r *runner) runAlone(ctx context.Context, c alone) {
 	err := c.run(ctx, r)
 	answered = true
 	c.answer(err)
+	r.turn()
 }
 
 // fail answers commands, and those who are parked, with an error.
 func (r *runner) fail(cmds []command, err error) {
 	for _, c := range cmds {
 		c.fail(err)
+		r.turn()
 	}
 	for _, p := range r.parked {
 		p.fail(err)
+		r.turn()
 	}
 	r.parked = nil
 }
@@ -265,6 +283,7 @@ func (r *runner) fail(cmds []command, err error) {
 func (r *runner) unpark() {
 	for _, p := range r.parked {
 		p.end()
+		r.turn()
 	}
 	r.parked = nil
 }
@@ -324,5 +343,6 @@ func (r *runner) flush(err error) {
 	cmds, _ := r.take()
 	for _, c := range cmds {
 		c.fail(err)
+		r.turn()
 	}
 }

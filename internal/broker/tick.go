@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/fault"
@@ -19,6 +21,7 @@ func (b *Broker) Tick(ctx context.Context) error {
 		open = append(open, h)
 	}
 	b.mu.Unlock()
+	slices.SortFunc(open, func(x, y *handle) int { return bytes.Compare(x.id[:], y.id[:]) })
 	for _, h := range open {
 		for _, r := range h.started() {
 			if events.Instant(r.exhausted.Load()) <= now {

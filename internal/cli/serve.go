@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 func (p Program) serve() *cobra.Command {
 	var c host.Config
 	var level slog.Level
+	var cpuProfile string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start the server with its embedded store",
@@ -36,6 +38,11 @@ on loopback only.`,
 			if err != nil {
 				return err
 			}
+			stopProfile, err := profile(cpuProfile)
+			if err != nil {
+				return err
+			}
+			defer stopProfile()
 			welcome(p.Stdout, h)
 			return h.Run(ctx)
 		},
@@ -48,7 +55,26 @@ on loopback only.`,
 	f.DurationVar(&c.HistoryAge, "history-age", 0, "how long to keep the history of finished messages (default 24h)")
 	f.Uint64Var(&c.HistoryBytes, "history-bytes", 0, "size of the store beyond which history is dropped earlier (default 10 GB)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	f.StringVar(&cpuProfile, "cpu-profile", "", "write a CPU profile of the whole run to this file, for go tool pprof")
 	return cmd
+}
+
+// profile begins a CPU profile where a file is named for it, and gives what ends it.
+func profile(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("the CPU profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, fmt.Errorf("the CPU profile: %w", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
 }
 
 // welcome says where the server is, how the official clients find it, and where the data lies.

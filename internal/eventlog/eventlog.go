@@ -73,7 +73,7 @@ type Commit struct {
 
 // Conflict says that the commit was not applied because something else stands at one of its places.
 type Conflict struct {
-	Entries []Entry // what stands at the refused appends' Seq (the entry that covers it), without Data
+	Entries []Entry // what stands at the refused appends' Seq (the entry that covers it, if it was not dropped), without Data
 	Claims  []Claim // what stands at the refused claims' keys; a missing claim has Version 0
 }
 
@@ -131,10 +131,14 @@ type Log interface {
 	//
 	// An append succeeds only at the end of its stream. A stream that has an entry at or beyond Seq gives a
 	// *Conflict; one that ends before Seq gives *Refused, since the append would leave a gap.
-	// A commit whose writer already stands at all of its places is done: the identical commit may be repeated any
-	// number of times, also at once with itself, and takes effect once. After an unknown outcome the caller must
-	// repeat it, identical, until it is done or a conflict with another writer shows that it never will be.
-	// Reading back "nothing" proves nothing: the write may still be under way.
+	// A commit whose writer stands at one of its places is done, since it was applied whole, whatever became of its
+	// other places later: the identical commit may be repeated any number of times, also at once with itself, and
+	// takes effect once. After an unknown outcome the caller must repeat it, identical, until it is done or a
+	// foreign entry stands at one of its places, which shows that it never will be. Less proves nothing: neither
+	// reading back "nothing", since the write may still be under way, nor a refusal, which speaks of its own call
+	// only, nor a conflict about a claim, which may be given up again.
+	// A commit of claims alone is forgotten when all its claims were replaced. Its repeat may then conflict though it
+	// was applied, or be applied again where the keys are free.
 	Commit(ctx context.Context, c Commit) error
 
 	// Read gives entries in order, from the one that covers from, or an empty slice at the end of the stream.

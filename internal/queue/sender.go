@@ -27,6 +27,8 @@ type senderValues struct {
 	Tail     events.Position `cbor:"4,keyasint"`
 	High     events.Instant  `cbor:"5,keyasint"`
 	Totals   events.Totals   `cbor:"6,keyasint"`
+	Last     events.Instant  `cbor:"7,keyasint"` // when the last entry was decided
+	Before   events.Instant  `cbor:"8,keyasint"` // when the one before it was
 }
 
 // dueAt is a message that is not due yet.
@@ -197,6 +199,7 @@ func (s *Sender) Control(id events.BlockID, at events.Instant, version uint64, s
 // finish fills in the running values, which are true after the entry.
 func (s *Sender) finish(h *events.Header) {
 	s.High = max(s.High, h.At)
+	s.Before, s.Last = s.Last, h.At
 	s.Totals.Messages += uint64(h.Count)
 	s.Totals.Bytes += h.Bytes
 	h.High, h.Totals, h.Version, h.Epoch = s.High, s.Totals, s.Version, s.Epoch
@@ -215,6 +218,7 @@ func (s *Sender) Evolve(seq events.Position, h *events.Header) {
 	}
 	s.Tail = seq + events.Position(h.Width())
 	s.High, s.Totals = h.High, h.Totals
+	s.Before, s.Last = s.Last, h.At
 }
 
 func (s *Sender) control(h *events.Header) {
@@ -259,6 +263,17 @@ func (s *Sender) Delayed(at events.Instant) int {
 		}
 	}
 	return s.due.Len() - low
+}
+
+// NextDue is the first instant after at when a message becomes due, Never if none will. A long poll that waits for
+// NextVisible waits for it too: at the look-ahead limit the ledger has not looked at the message.
+func (s *Sender) NextDue(at events.Instant) events.Instant {
+	next := events.Never
+	s.due.Ascend(dueAt{Due: at + 1}, func(d dueAt) bool {
+		next = d.Due
+		return false
+	})
+	return next
 }
 
 // delayedAhead is how many messages ahead of the ledger's cursor are not due yet, nor past their retention.
@@ -316,11 +331,12 @@ func (s *Sender) Rollback(m SenderMark) {
 // for, since a rollback could not bring it back.
 func (s *Sender) Settle() {
 	s.undo = s.undo[:0]
-	s.window.drop(s.High, s.Settings.DedupSeconds)
+	s.window.drop(s.Settings.DedupSeconds)
 	for first, ok := s.due.Min(); ok && s.pastDue(first); first, ok = s.due.Min() {
 		s.due.PopMin()
 	}
 }
 
-// pastDue says whether no instant will ask any more whether a message is due.
-func (s *Sender) pastDue(d dueAt) bool { return d.Due+stepBackMax <= s.High }
+// pastDue says whether no instant will ask any more whether a message is due. A single entry is not believed, since
+// its clock may have been far ahead.
+func (s *Sender) pastDue(d dueAt) bool { return d.Due+stepBackMax <= min(s.Last, s.Before) }

@@ -53,7 +53,7 @@ func LoadLedger(limits Limits, data []byte) (*Ledger, error) {
 func (s *Sender) Snapshot() []byte {
 	must(s.draft == nil, "snapshot inside a block")
 	out := senderSnapshot{Format: snapshotFormat, Values: s.senderValues, Due: slices.DeleteFunc(s.due.Items(), s.pastDue)}
-	for _, p := range s.window.from(s.High, s.Settings.DedupSeconds) {
+	for _, p := range s.window.from(s.Settings.DedupSeconds) {
 		out.Pages = append(out.Pages, p.snapshot())
 	}
 	return events.EncodeRecord(out)

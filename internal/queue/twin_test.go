@@ -136,6 +136,12 @@ func (w *twin) clone() *twin {
 	return &c
 }
 
+func (w *twin) skipExpired(at events.Instant) {
+	for _, m := range w.all {
+		m.gone = m.gone || !m.looked && w.expired(m, at)
+	}
+}
+
 // find gives the pending message at a position, or nil.
 func (w *twin) find(p events.Position) *twinMessage {
 	for _, m := range w.all {

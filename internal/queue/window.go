@@ -94,10 +94,12 @@ func (w *window) page(m events.Instant) *page {
 	return w.pages[i]
 }
 
-// from gives the pages that some instant may ask for when the highest so far is high.
-func (w *window) from(high events.Instant, seconds uint32) []*page {
+// from gives the pages that some instant may ask for. The second newest is what counts: a minute in which a clock was
+// far ahead must not make the shard forget what it was sent before.
+func (w *window) from(seconds uint32) []*page {
+	n := len(w.pages)
 	for i, p := range w.pages {
-		if (p.minute + minute + stepBackMax).Add(seconds) >= high {
+		if n < 2 || (p.minute+minute+stepBackMax).Add(seconds) >= w.pages[n-2].minute {
 			return w.pages[i:]
 		}
 	}
@@ -105,8 +107,8 @@ func (w *window) from(high events.Instant, seconds uint32) []*page {
 }
 
 // drop forgets the other pages.
-func (w *window) drop(high events.Instant, seconds uint32) {
-	w.pages = slices.Delete(w.pages, 0, len(w.pages)-len(w.from(high, seconds)))
+func (w *window) drop(seconds uint32) {
+	w.pages = slices.Delete(w.pages, 0, len(w.pages)-len(w.from(seconds)))
 }
 
 // size is how many ids are kept.

@@ -50,7 +50,7 @@ func (c *call) fill(in io.Reader, hint int64) error {
 	b := slices.Grow(c.body[:0], int(min(max(hint, 0), hintBytesMax))+bytesMin)
 	for {
 		if len(b) == cap(b) {
-			b = slices.Grow(b, min(len(b), all-len(b)))
+			b = append(make([]byte, 0, min(2*cap(b), all)), b...)
 		}
 		n, err := in.Read(b[len(b):min(cap(b), all)])
 		b = b[:len(b)+n]

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"strconv"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -76,7 +78,7 @@ func (i *instance) options(begun bool) *pebble.Options {
 		Cache:                       i.store.cache,
 		FileCache:                   i.store.files,
 		FS:                          i.fence,
-		FormatMajorVersion:          pebble.FormatValueSeparation, // pinned: never what happens to be newest
+		FormatMajorVersion:          pebble.FormatTableFormatV6, // pinned: never what happens to be newest
 		ErrorIfNotExists:            begun,
 		MemTableSize:                memtableBytes,
 		MemTableStopWritesThreshold: 4,
@@ -94,6 +96,10 @@ func (i *instance) options(begun bool) *pebble.Options {
 		o.Levels[l].FilterPolicy = bloom.FilterPolicy(10)                                             // most claims are new
 		o.Levels[l].BlockSize = 16 << 10
 	}
+	if v := os.Getenv("MT"); v != "" { n,_ := strconv.Atoi(v); o.MemTableSize = uint64(n)<<20 }
+	if v := os.Getenv("L0"); v != "" { n,_ := strconv.Atoi(v); o.L0CompactionThreshold = n }
+	if v := os.Getenv("LB"); v != "" { n,_ := strconv.Atoi(v); o.LBaseMaxBytes = int64(n)<<20 }
+	if v := os.Getenv("TF"); v != "" { n,_ := strconv.Atoi(v); o.TargetFileSizes[0] = int64(n)<<20 }
 	return o
 }
 

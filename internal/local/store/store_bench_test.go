@@ -73,6 +73,17 @@ func benchmarkCommit(b *testing.B, streams, group int) {
 	wg.Wait()
 	b.StopTimer()
 	reportCPU(b, before)
+	reportWritten(b, s)
+}
+
+// reportWritten adds how often a byte is written in the end: to the log, by the flush, by compactions.
+func reportWritten(b *testing.B, s *Store) {
+	m := s.current.Load().db.Metrics()
+	written := m.WAL.BytesWritten
+	for _, l := range m.Levels {
+		written += l.TableBytesFlushed + l.TableBytesCompacted + l.BlobBytesFlushed + l.BlobBytesCompacted
+	}
+	b.ReportMetric(float64(written)/float64(m.WAL.BytesIn), "written/in")
 }
 
 // BenchmarkRace has all clients append to one stream at once without a lock, so that most meet a conflict.
