@@ -28,7 +28,7 @@ type senderValues struct {
 	High     events.Instant  `cbor:"5,keyasint"`
 	Totals   events.Totals   `cbor:"6,keyasint"`
 	Last     events.Instant  `cbor:"7,keyasint"` // when the last entry was decided
-	Before   events.Instant  `cbor:"8,keyasint"` // when the one before it was
+	Sure     events.Instant  `cbor:"8,keyasint"` // the highest instant that two entries in a row have reached
 }
 
 // dueAt is a message that is not due yet.
@@ -199,7 +199,7 @@ func (s *Sender) Control(id events.BlockID, at events.Instant, version uint64, s
 // finish fills in the running values, which are true after the entry.
 func (s *Sender) finish(h *events.Header) {
 	s.High = max(s.High, h.At)
-	s.Before, s.Last = s.Last, h.At
+	s.Sure, s.Last = max(s.Sure, min(s.Last, h.At)), h.At
 	s.Totals.Messages += uint64(h.Count)
 	s.Totals.Bytes += h.Bytes
 	h.High, h.Totals, h.Version, h.Epoch = s.High, s.Totals, s.Version, s.Epoch
@@ -218,7 +218,7 @@ func (s *Sender) Evolve(seq events.Position, h *events.Header) {
 	}
 	s.Tail = seq + events.Position(h.Width())
 	s.High, s.Totals = h.High, h.Totals
-	s.Before, s.Last = s.Last, h.At
+	s.Sure, s.Last = max(s.Sure, min(s.Last, h.At)), h.At
 }
 
 func (s *Sender) control(h *events.Header) {
@@ -339,4 +339,4 @@ func (s *Sender) Settle() {
 
 // pastDue says whether no instant will ask any more whether a message is due. A single entry is not believed, since
 // its clock may have been far ahead.
-func (s *Sender) pastDue(d dueAt) bool { return d.Due+stepBackMax <= min(s.Last, s.Before) }
+func (s *Sender) pastDue(d dueAt) bool { return d.Due+stepBackMax <= s.Sure }

@@ -11,9 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -43,6 +41,7 @@ type Config struct {
 type Host struct {
 	Config
 	clock    *clock
+	memory   *memory
 	store    *store.Store
 	broker   *broker.Broker
 	listener net.Listener
@@ -61,10 +60,6 @@ const (
 
 	tickEvery     = 250 * time.Millisecond
 	maintainEvery = time.Minute
-
-	// gcPercent trades memory for time: what the server allocates is short-lived. heapMax bounds it.
-	gcPercent = 300
-	heapMax   = 1 << 30
 )
 
 // Open takes the data directory and the address. What is refused is said in one sentence.
@@ -139,7 +134,7 @@ func (h *Host) Address() string { return h.listener.Addr().String() }
 // Run serves until ctx ends. Then waiting polls are answered with nothing, commands that run are finished, and the
 // store is closed.
 func (h *Host) Run(ctx context.Context) error {
-	tune()
+	h.memory = newMemory()
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, maintainEvery, h.maintain) })
@@ -153,16 +148,6 @@ func (h *Host) Run(ctx context.Context) error {
 	h.Logger.Info("stopping")
 	stop()
 	return errors.Join(err, h.close())
-}
-
-// tune sets the collector up, unless the environment has.
-func tune() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(heapMax)
-	}
 }
 
 func (h *Host) close() error {
@@ -202,6 +187,7 @@ func (h *Host) every(ctx context.Context, pause time.Duration, chore func(contex
 
 func (h *Host) tick(ctx context.Context) error {
 	h.clock.compare()
+	h.memory.adjust()
 	return h.broker.Tick(ctx)
 }
 
