@@ -39,15 +39,33 @@ var kinds = map[uint64]struct {
 var ErrUnknown = errors.New("unknown event: the log was written by a later program")
 
 var (
-	encoding = must(cbor.CoreDetEncOptions().UserBufferEncMode())
-	decoding = must(cbor.DecOptions{
-		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
-		IndefLength:       cbor.IndefLengthForbidden,
-		TagsMd:            cbor.TagsForbidden,
-		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, // a field this program does not know is not to be lost
-		MaxArrayElements:  1 << 20,
-	}.DecMode())
+	encoding = must(encodingOptions().UserBufferEncMode())
+	records  = must(decodingOptions.DecMode())
+	decoding = must(strictOptions().DecMode())
 )
+
+var decodingOptions = cbor.DecOptions{
+	DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+	IndefLength:       cbor.IndefLengthForbidden,
+	TagsMd:            cbor.TagsForbidden,
+	ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, // a field this program does not know is not to be lost
+	MaxArrayElements:  1 << 20,
+	UTF8:              cbor.UTF8DecodeInvalid, // what could be written must be readable; dialects check their own input
+}
+
+// encodingOptions write no null: a nil slice is an empty one.
+func encodingOptions() cbor.EncOptions {
+	o := cbor.CoreDetEncOptions()
+	o.NilContainers = cbor.NilContainerAsEmpty
+	return o
+}
+
+// strictOptions read no null either, which would leave a whole payload at its zero value.
+func strictOptions() cbor.DecOptions {
+	o := decodingOptions
+	o.SimpleValues = must(cbor.NewSimpleValueRegistryFromDefaults(cbor.WithRejectedSimpleValue(22), cbor.WithRejectedSimpleValue(23)))
+	return o
+}
 
 func must[T any](mode T, err error) T {
 	if err != nil {
@@ -111,6 +129,12 @@ func DecodeHeader(data []byte) (*Header, error) {
 	if err := decoding.Unmarshal(data, h); err != nil {
 		return nil, fmt.Errorf("header of a message stream: %w", err)
 	}
+	if err := checkKind(h.Kind); err != nil {
+		return nil, fmt.Errorf("header of a message stream: %w", err)
+	}
+	if (h.Kind == Block) != (h.Count > 0) {
+		return nil, fmt.Errorf("header of a message stream: kind %d with %d messages", h.Kind, h.Count)
+	}
 	n := int(h.Count)
 	for _, c := range []struct{ have, each int }{{len(h.Groups), 16}, {len(h.Dedups), 16}, {len(h.Due), 1},
 		{len(h.Expires), 1}, {len(h.Limits), 1}, {len(h.Origins), 1}} {
@@ -121,6 +145,13 @@ func DecodeHeader(data []byte) (*Header, error) {
 	return h, nil
 }
 
+func checkKind(k Kind) error {
+	if k > Anchor {
+		return fmt.Errorf("entry of kind %d: %w", k, ErrUnknown)
+	}
+	return nil
+}
+
 // EncodeLedgerHeader gives the bytes of a ledger entry's header.
 func EncodeLedgerHeader(h *LedgerHeader) []byte { return encode(h) }
 
@@ -128,6 +159,9 @@ func EncodeLedgerHeader(h *LedgerHeader) []byte { return encode(h) }
 func DecodeLedgerHeader(data []byte) (*LedgerHeader, error) {
 	h := new(LedgerHeader)
 	if err := decoding.Unmarshal(data, h); err != nil {
+		return nil, fmt.Errorf("header of a ledger: %w", err)
+	}
+	if err := checkKind(h.Kind); err != nil {
 		return nil, fmt.Errorf("header of a ledger: %w", err)
 	}
 	return h, nil
@@ -149,7 +183,7 @@ func DecodeMessages(data []byte) ([]Message, error) {
 func EncodeRecord(v any) []byte { return encode(v) }
 
 // DecodeRecord reads what EncodeRecord wrote.
-func DecodeRecord(data []byte, v any) error { return decoding.Unmarshal(data, v) }
+func DecodeRecord(data []byte, v any) error { return records.Unmarshal(data, v) }
 
 func encode(v any) []byte {
 	var buf bytes.Buffer

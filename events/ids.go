@@ -40,12 +40,13 @@ const Never Instant = 1<<63 - 1
 func (i Instant) Add(seconds uint32) Instant { return i + Instant(seconds)*1000 }
 
 // Message gives the id of the index-th message of a block written at the given instant: a UUIDv7 whose time is the
-// block's and whose rest is the block's id plus the index, so that ids need not be stored and rise inside a block.
+// block's and whose rest is the block's id plus the index, so that ids need not be stored and rise inside a block: the
+// highest bit of the rest is left to the carry.
 func (b BlockID) Message(at Instant, index int) MessageID {
 	var m MessageID
 	binary.BigEndian.PutUint64(m[0:8], uint64(at)<<16|0x7000|uint64(b[0]&0x0f)<<8|uint64(b[1]))
-	rest := binary.BigEndian.Uint64(b[8:16])&(1<<62-1) + uint64(index)
-	binary.BigEndian.PutUint64(m[8:16], rest&(1<<62-1)|1<<63)
+	rest := binary.BigEndian.Uint64(b[8:16])&(1<<61-1) + uint64(index)
+	binary.BigEndian.PutUint64(m[8:16], rest|1<<63)
 	return m
 }
 

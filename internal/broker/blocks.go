@@ -87,6 +87,17 @@ func (c *blocks) append(b *block, cursor events.Position) {
 // forgetNear lets go of what is near: the cursor has moved back, or the end has changed.
 func (c *blocks) forgetNear() { c.near, c.nearBytes = nil, 0 }
 
+// forget takes a block out of the cache that does not stand in the log after all. Nil is none.
+func (c *blocks) forget(b *block) {
+	if b == nil || b.element == nil {
+		return
+	}
+	c.used.Remove(b.element)
+	b.element = nil
+	c.cached.Delete(b)
+	c.bytes -= b.bytes
+}
+
 // keep caches an opened block, and lets go of those unused longest when there are too many.
 func (c *blocks) keep(b *block) {
 	if b.element == nil {
@@ -202,7 +213,7 @@ func (b *Broker) openBlock(ctx context.Context, keys *envelope.Keyring, reuse ui
 	if err != nil {
 		return nil, corrupt(eventlog.Entry{Stream: stream, Seq: eventlog.Seq(bl.Seq)}, err)
 	}
-	bl.messages, bl.sealed = messages, nil
+	bl.messages, bl.sealed, bl.header = messages, nil, nil // one allocation of the store holds both
 	return messages, nil
 }
 

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,7 +53,9 @@ type Broker struct {
 	closing bool
 	queues  map[events.QueueID]*handle
 	names   map[nameKey]events.QueueID
-	swept   bool // the records were read once since the start
+	// sweepAt is when the records are to be read for what is half done: after the start, and until doubtful after a
+	// command failed between its writes.
+	sweepAt, doubtful events.Instant
 }
 
 type nameKey struct{ account, name string }
@@ -93,13 +97,10 @@ func New(c Config) (*Broker, error) {
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closing = true
-	var all []*runner
-	for _, h := range b.queues {
-		all = append(all, h.started()...)
-	}
-	b.mu.Unlock()
-	for _, r := range all {
-		r.stop()
+	open := slices.Collect(maps.Values(b.queues))
+	b.mu.Unlock() // a handle that starts a runner holds its own lock and waits for this one
+	for _, h := range open {
+		h.stop(errStopping())
 	}
 	b.running.Wait()
 	b.end()

@@ -21,6 +21,7 @@ type handle struct {
 
 	mu      sync.Mutex
 	runners []*runner // one a shard, nil until it is used
+	stopped error     // why no runner is started any more
 }
 
 // open gives the queue's handle, reading its record where this process has not done so yet. Faults: NotFound.
@@ -94,13 +95,19 @@ func (b *Broker) forget(id events.QueueID) {
 	}
 	b.mu.Unlock()
 	if h != nil {
-		h.stop()
+		h.stop(errNoQueue(id.String()))
 	}
 }
 
-func (h *handle) stop() {
+// stop ends the runners. What comes later is refused with reason.
+func (h *handle) stop(reason error) {
+	h.mu.Lock()
+	if h.stopped == nil {
+		h.stopped = reason
+	}
+	h.mu.Unlock()
 	for _, r := range h.started() {
-		r.stop()
+		r.stop(reason)
 	}
 }
 

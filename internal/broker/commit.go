@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 )
@@ -26,25 +27,44 @@ func mustRead(r io.Reader, p []byte) {
 
 // settle commits c, and repeats it, identical, for as long as its outcome is unknown: reading back "nothing" would
 // prove nothing, since the write may still be under way. It gives nil, a *eventlog.Conflict, a *eventlog.Refused, or
-// the fault Unconfirmed when ctx or the patience of ten minutes has ended first.
+// the fault Unconfirmed when ctx or the patience has ended first. Giving up early is safe here: these commits set
+// claims by their versions, so that one that lands late meets whoever came between.
 func (b *Broker) settle(ctx context.Context, c eventlog.Commit) error {
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		err := b.Log.Commit(ctx, c)
-		if err == nil || isConflict(err) || isRefused(err) {
+		if decided(err, attempt) {
 			return err
 		}
-		if time.Since(began) > unknownGiveUp {
-			return unconfirmed(err)
-		}
-		if b.pause(ctx, attempt) != nil {
-			return unconfirmed(err)
+		if time.Since(began) > unknownPatience || b.pause(ctx, attempt) != nil {
+			return b.halfway(unconfirmed(err))
 		}
 	}
 }
 
+// halfway is the answer of a command that has written something and then failed. The next Ticks look for what is left
+// to be done, for as long as a write may still land.
+func (b *Broker) halfway(err error) error {
+	if err == nil {
+		return nil
+	}
+	b.mu.Lock()
+	b.sweepAt, b.doubtful = 0, b.Now()+events.Instant(unknownGiveUp.Milliseconds())
+	b.mu.Unlock()
+	if fault.Is(err, fault.Unavailable) {
+		return unconfirmed(err)
+	}
+	return err
+}
+
 func unconfirmed(cause error) error {
 	return fault.Because(fault.Unconfirmed, cause, "the store has not confirmed the request; it may still take effect")
+}
+
+// decided says whether the outcome of a commit is known. A repeat that is refused tells nothing of the attempts before,
+// one of which may have taken effect.
+func decided(err error, attempt int) bool {
+	return err == nil || isConflict(err) || isRefused(err) && attempt == 0
 }
 
 func isConflict(err error) bool {

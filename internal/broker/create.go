@@ -65,7 +65,7 @@ func (b *Broker) created(ctx context.Context, r *record) (*Queue, error) {
 	if err == nil {
 		q.Depth = new(Depth)
 	}
-	return q, err
+	return q, b.halfway(err)
 }
 
 // creation builds the record and the commit that makes the queue.

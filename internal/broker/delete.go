@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/leaselog/leaselog/events"
@@ -27,20 +28,22 @@ func (b *Broker) Delete(ctx context.Context, ref Ref) error {
 	switch {
 	case err != nil:
 		return err
-	case r.Account != ref.Account, already && (ref.ID == events.QueueID{} || b.Now()-r.Deleted > rememberDeleted):
+	case r.Account != ref.Account:
 		return errNoQueue(ref.String())
+	case already && r.Rolled == r.Version && (ref.ID == events.QueueID{} || b.Now()-r.Deleted > rememberDeleted):
+		return errNoQueue(ref.String()) // one that was left half done is finished instead
 	}
-	return b.finishDeletion(ctx, r, sources)
+	return b.halfway(b.finishDeletion(ctx, r, sources))
 }
 
 // deletable gives the id of the queue, which may have been deleted already.
 func (b *Broker) deletable(ctx context.Context, ref Ref) (events.QueueID, error) {
 	if ref.ID == (events.QueueID{}) {
-		h, err := b.find(ctx, ref)
-		if err != nil {
-			return events.QueueID{}, err
+		id, ok, err := b.readName(ctx, ref.Account, ref.Name) // what is remembered may be a queue that others deleted
+		if err == nil && !ok {
+			err = errNoQueue(ref.String())
 		}
-		return h.id, nil
+		return id, err
 	}
 	r, err := b.readRecord(ctx, ref.ID)
 	if err == nil && r.Account != ref.Account {
@@ -61,7 +64,7 @@ func (b *Broker) deletion(ctx context.Context, r *record) ([]eventlog.Claim, err
 	if err != nil {
 		return nil, storeFault(err)
 	}
-	if ok && events.QueueID(name.Value) == r.ID {
+	if ok && bytes.Equal(name.Value, r.ID[:]) { // a name that was given up has no value
 		claims = append(claims, eventlog.Claim{Key: name.Key, Holder: holder, Until: 0, If: name.Version})
 	}
 	now := b.Now()
@@ -97,13 +100,22 @@ func (b *Broker) closeShards(ctx context.Context, r *record) (err error) {
 			return err
 		}
 	}
+	defer func() {
+		b.forget(r.ID) // here it is gone even while a shard is still to be closed
+		h.stop(errNoQueue(r.ID.String()))
+	}()
 	h.refresh(r)
-	if err := b.roll(ctx, h, r); err != nil {
-		return err
+	err = b.roll(ctx, h, r)
+	if fault.Is(err, fault.NotFound) {
+		// Somebody here has met a shard that was closed already, and closed the handle. Go on with one of our own.
+		own, err := b.newHandle(r)
+		if err != nil {
+			return err
+		}
+		h = own
+		return b.roll(ctx, h, r)
 	}
-	b.forget(r.ID)
-	h.stop()
-	return nil
+	return err
 }
 
 // orphan marks the dead-letter policy of a source as gone.

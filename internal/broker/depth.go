@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
 )
 
@@ -28,31 +30,42 @@ func (v *view) decide(g *group) error {
 	return v.look(g)
 }
 
-// view runs look in the turn of a shard's runner, on a state that stands in the log when view returns.
+// view runs look in the turn of a shard's runner, on a state that stands in the log when view returns. While the store
+// does not confirm a write to the shard, it looks at what the log holds instead: reads go on while writes cannot.
 func (h *handle) view(ctx context.Context, shard int, look func(g *group) error) error {
 	v := &view{reply: newReply(), look: look}
-	h.runner(shard).do(v)
-	return v.await(ctx)
+	r := h.runner(shard)
+	r.do(v)
+	err := v.await(ctx)
+	if ctx.Err() != nil || !errors.Is(err, errStalled) && !fault.Is(err, fault.Unconfirmed) {
+		return err
+	}
+	cold := &runner{shard: newShard(h, shard)}
+	if err := cold.load(ctx); err != nil {
+		return err
+	}
+	return v.decide(newGroup(ctx, cold, nil))
 }
 
 // depth adds up the shards. What is ahead of a cursor and past its retention is found by bisection.
 func (h *handle) depth(ctx context.Context) (*Depth, error) {
 	total := new(Depth)
 	for i := range h.shards() {
+		var d queue.Depth // the look may be taken more than once
 		err := h.view(ctx, i, func(g *group) error {
 			_, gone, err := g.b.bisect(g.ctx, g.messageStream, g.ledger.Cursor, g.start, g.ledger.ExpiredBefore(g.at))
 			if err != nil {
 				return err
 			}
-			d := queue.CountDepth(g.ledger, g.sender, g.sender.Totals.Messages-max(gone, g.ledger.Seen), g.at)
-			total.Available += d.Available
-			total.InFlight += d.InFlight
-			total.Delayed += d.Delayed
+			d = queue.CountDepth(g.ledger, g.sender, g.sender.Totals.Messages-max(gone, g.ledger.Seen), g.at)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
+		total.Available += d.Available
+		total.InFlight += d.InFlight
+		total.Delayed += d.Delayed
 	}
 	return total, nil
 }

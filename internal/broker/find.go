@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"strings"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -144,7 +143,7 @@ func (b *Broker) List(ctx context.Context, l ListQueues) (queues []*Queue, more 
 			if len(queues) == l.Limit {
 				return queues, true, nil
 			}
-			q, err := b.Find(ctx, Ref{Account: l.Account, Name: strings.TrimPrefix(c.Key, prefix)})
+			q, err := b.Find(ctx, Ref{Account: l.Account, ID: events.QueueID(c.Value)})
 			if err != nil && !fault.Is(err, fault.NotFound) {
 				return nil, false, err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/envelope"
 	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
 )
 
@@ -17,6 +18,8 @@ type group struct {
 	*runner
 	ctx     context.Context
 	now, at events.Instant // the clock, and the instant of the decisions
+	cmds    []command
+	looking *receive // whose turn is held while the rules are asked
 
 	senderMark   queue.SenderMark
 	ledgerMark   queue.Mark
@@ -36,7 +39,8 @@ type group struct {
 	// restsOnLedger and restsOnMessages are set by an answer that follows from what the stream does not hold, so that
 	// its end must be certain: an append makes it so, otherwise it is read.
 	restsOnLedger, restsOnMessages bool
-	answered                       bool // the callers were told that the outcome is not known
+	answered                       bool // everybody has an answer, if only that the outcome is not known
+	unserved                       bool // the group was full before all who are parked were looked at
 }
 
 var (
@@ -46,8 +50,8 @@ var (
 	errParked = errors.New("parked")
 )
 
-func newGroup(ctx context.Context, r *runner) *group {
-	return &group{runner: r, ctx: ctx, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
+func newGroup(ctx context.Context, r *runner, cmds []command) *group {
+	return &group{runner: r, ctx: ctx, cmds: cmds, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
 		ledgerMark: r.ledger.Mark(), parkedBefore: slices.Clone(r.parked)}
 }
 
@@ -111,6 +115,10 @@ func named(e events.Event) int {
 		return len(e.Items)
 	case *events.Acked:
 		return len(e.Items)
+	case *events.Extended:
+		return len(e.Items)
+	case *events.Released:
+		return len(e.Items)
 	case *events.Expired:
 		return len(e.Items)
 	}
@@ -124,7 +132,7 @@ func (g *group) full() bool { return g.items >= groupItemsMax }
 // decided again; the working state is then rolled back.
 func (g *group) commit() (again bool, err error) {
 	if g.restsOnLedger && len(g.happened) == 0 || g.restsOnMessages && g.header == nil {
-		if sure, err := g.confirm(g.ctx); err != nil || !sure {
+		if sure, err := g.endsAt(g.ctx, g.start); err != nil || !sure {
 			g.rollback()
 			return err == nil, err
 		}
@@ -202,6 +210,7 @@ func (s *shard) stands(c eventlog.Commit) {
 func (g *group) rollback() {
 	g.ledger.Rollback(g.ledgerMark)
 	g.sender.Rollback(g.senderMark)
+	g.blocks.forget(g.draft)
 	g.draft = nil
 	g.blocks.forgetNear()
 	g.parked = g.parkedBefore
@@ -223,6 +232,7 @@ func (g *group) finish() {
 	for _, e := range g.happened {
 		g.observe(e)
 	}
+	g.publish() // first, so that whoever is answered finds it
 	g.answerAll(nil)
 	if err := g.snapshots(g.ctx); err != nil {
 		g.b.Logger.Warn("a snapshot could not be written; the next start will take longer", "queue", g.id.String(), "error", err)
@@ -249,23 +259,28 @@ func (g *group) answerAll(err error) {
 	}
 }
 
-// refused answers the commands of a group that was not committed. One that was refused for its content is split.
-func (g *group) refused(cmds, rest []command, err error) []command {
+// refused answers the commands of a group that was not committed. One that was refused for its content, or for the
+// key that its block needs, is split. It gives true where those who are parked are to be looked at again.
+func (g *group) refused(after []command, err error) (look bool) {
 	var r *eventlog.Refused
-	if errors.As(err, &r) && r.Content && len(cmds) > 1 {
-		for _, c := range cmds {
-			rest = g.runner.attempt(g.ctx, []command{c})
-			for len(rest) > 0 {
-				rest = g.runner.attempt(g.ctx, rest)
-			}
-		}
-		return nil
+	content := errors.As(err, &r) && r.Content || fault.Is(err, fault.KeyLost)
+	switch {
+	case g.answered:
+		return true
+	case content && len(g.cmds) > 1:
+		g.later, g.single = append(g.cmds, after...), len(g.cmds)
+		return true
 	}
-	if !g.answered {
-		g.runner.fail(cmds, storeFault(err))
-		return nil
+	g.later = after
+	g.fail(g.cmds, storeFault(err))
+	if len(g.cmds) > 0 {
+		return true
 	}
-	return rest
+	for _, p := range g.served { // it was they who were refused
+		p.fail(storeFault(err))
+		g.turn()
+	}
+	return false
 }
 
 // persist repeats an identical commit until its outcome is known. Callers do not wait that long: stalled is called
@@ -275,15 +290,15 @@ func (r *runner) persist(ctx context.Context, c eventlog.Commit, stalled func(er
 	defer r.stalled.Store(false)
 	for attempt := 0; ; attempt++ {
 		err := r.b.Log.Commit(ctx, c)
-		if err == nil || isConflict(err) || isRefused(err) {
+		if decided(err, attempt) {
 			return err
 		}
 		if silent := time.Since(began); silent > unknownGiveUp {
 			return unconfirmed(err)
-		} else if silent > unknownPatience && !r.stalled.Swap(true) {
+		} else if silent > unknownPatience && !r.stalled.Load() {
 			r.b.Logger.Warn("the store does not confirm a write; it is repeated", "queue", r.id.String(), "shard", r.index, "error", err)
+			r.stall()
 			stalled(unconfirmed(err))
-			r.flush(errStalled())
 		}
 		if r.b.pause(ctx, attempt) != nil {
 			return unconfirmed(err)

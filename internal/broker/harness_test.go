@@ -84,10 +84,10 @@ func (w *world) another(edit ...func(*Config)) *Broker {
 	return b
 }
 
-func onShards(shards int) func(*Config)  { return func(c *Config) { c.Shards = shards } }
-func shared(c *Config)               { c.Exclusive = false }
-func seconds(n uint32) *uint32       { return &n }
-func (w *world) now() events.Instant { return w.b.Now() }
+func onShards(shards int) func(*Config) { return func(c *Config) { c.Shards = shards } }
+func shared(c *Config)                  { c.Exclusive = false }
+func seconds(n uint32) *uint32          { return &n }
+func (w *world) now() events.Instant    { return w.b.Now() }
 
 // end stops the brokers and compares what each kept with what a new one reads.
 func (w *world) end() {
@@ -95,11 +95,22 @@ func (w *world) end() {
 	w.log.Plan(nil)
 	for _, b := range w.brokers {
 		b.Close()
+	}
+	for _, b := range w.brokers {
 		w.sameAsCold(b)
 	}
 	if err := eventlogtest.Check(w.ctx, w.mem, w.mem.Streams()...); err != nil {
 		w.t.Error(err)
 	}
+}
+
+// restart stops the first broker and starts another in its place.
+func (w *world) restart() {
+	w.t.Helper()
+	w.b.Close()
+	w.sameAsCold(w.b)
+	w.brokers = slices.DeleteFunc(w.brokers, func(b *Broker) bool { return b == w.b })
+	w.b = w.another()
 }
 
 // sameAsCold compares the states of a stopped broker with those of a cold start.

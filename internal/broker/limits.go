@@ -34,6 +34,8 @@ const (
 	unknownPatience = 2 * time.Second
 	// unknownGiveUp is how long such a commit is repeated: after it no write of it can still be under way.
 	unknownGiveUp = 10 * time.Minute
+	// sweepPause is the time between two looks for what is half done, in milliseconds, while a write may still land.
+	sweepPause = 10_000
 	// tailAge is how old a tail may be, in milliseconds, before it is read again where others write too: by then
 	// its stream may have lost entries.
 	tailAge = 15 * 60 * 1000

@@ -125,6 +125,7 @@ func (c *trim) run(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
+	end = min(end, r.ledger.Cursor) // it may stand inside a block
 	ledgerEnd, err := r.b.bisectLedger(ctx, r.ledgerStream, r.ledgerTail, c.keep.Before)
 	if err != nil {
 		return err

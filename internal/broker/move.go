@@ -21,13 +21,12 @@ func (*hold) decide(*group) error { panic("hold runs alone") }
 func (c *hold) run(ctx context.Context, r *runner) error {
 	select {
 	case c.held <- r:
+	case <-c.release: // whoever wanted it has left
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case <-c.release:
-	case <-ctx.Done():
-	}
+	<-c.release // even at the end of the broker's life, since somebody is at work on the shard; its waits end with it
 	return nil
 }
 
@@ -97,14 +96,27 @@ func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) e
 
 // moveOnce moves some messages in one commit of three appends. Both runners are held.
 func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err error) {
+	defer func() { // this is not the runners' goroutine, but it is their door
+		if p := recover(); p != nil {
+			from.refuse(p)
+			to.refuse(p)
+			err = from.broken
+		}
+	}()
 	for attempt := 0; ; attempt++ {
+		for _, r := range []*runner{from, to} {
+			if err := r.ready(ctx); err != nil {
+				return 0, err
+			}
+		}
 		m := &move{from: from, to: to, fromMark: from.ledger.Mark(), toMark: to.ledger.Mark(), senderMark: to.sender.Mark()}
 		commit, err := m.build(ctx)
 		if err != nil || len(commit.Appends) == 0 {
 			m.rollback()
 			return 0, err
 		}
-		err = from.persist(ctx, commit, func(error) {})
+		err = from.persist(ctx, commit, func(error) { to.stall() })
+		to.stalled.Store(false)
 		if err == nil {
 			from.stands(commit)
 			to.stands(commit)
@@ -148,11 +160,6 @@ func (m *move) rollback() {
 }
 
 func (m *move) build(ctx context.Context) (c eventlog.Commit, err error) {
-	for _, r := range []*runner{m.from, m.to} {
-		if err := r.ready(ctx); err != nil {
-			return c, err
-		}
-	}
 	m.at = max(m.from.at(), m.to.at())
 	if err := m.pick(ctx); err != nil || len(m.items) == 0 {
 		return c, err

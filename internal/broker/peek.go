@@ -130,7 +130,6 @@ type looker struct {
 
 	at           events.Instant
 	cursor, tail events.Position
-	past         func(h *events.Header, i int) bool
 	expires      func(retained, own events.Instant) events.Instant
 	rows         []Row
 	next         events.Position
@@ -176,11 +175,13 @@ func (l *looker) complete(r *Row, bl *block) {
 func (l *looker) pending(g *group) error {
 	s := g.ledger.Settings
 	l.at, l.cursor, l.tail, l.rows, l.next = g.at, g.ledger.Cursor, g.start, nil, l.from
-	l.past = func(h *events.Header, i int) bool {
-		end := h.RetainedFrom(i).Add(s.RetentionSeconds)
-		return l.at >= end || h.ExpiresAt(i) != 0 && l.at >= h.ExpiresAt(i)
+	l.expires = func(retained, own events.Instant) events.Instant { // as the ledger has it, which is the runner's alone
+		end := retained.Add(s.RetentionSeconds)
+		if own != 0 {
+			end = min(end, own)
+		}
+		return end
 	}
-	l.expires = g.ledger.ExpiresAt
 	g.ledger.Pending(l.from, func(m *queue.Message) bool {
 		leased, delayed, live := g.ledger.Where(m, g.at)
 		v := Available
@@ -212,7 +213,7 @@ func (l *looker) ahead(ctx context.Context) error {
 			return err
 		}
 		i := int(p - bl.Seq)
-		if bl.Header.Kind == events.Block && !l.past(bl.Header, i) {
+		if bl.Header.Kind == events.Block && l.at < l.expires(bl.Header.RetainedFrom(i), bl.Header.ExpiresAt(i)) {
 			l.add(bl, i, p)
 		}
 		p++

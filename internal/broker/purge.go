@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -18,8 +19,10 @@ func (b *Broker) Purge(ctx context.Context, id events.QueueID) (uint64, error) {
 	if h.shards() == 1 {
 		c := &purge{reply: newReply()}
 		h.runner(0).do(c)
-		err := c.await(ctx)
-		return c.messages, b.noQueue(id, err)
+		if err := c.await(ctx); err != nil {
+			return 0, b.noQueue(id, err)
+		}
+		return c.messages, nil
 	}
 	ends, err := h.ends(ctx)
 	if err != nil {
@@ -35,7 +38,8 @@ func (b *Broker) Purge(ctx context.Context, id events.QueueID) (uint64, error) {
 	if err != nil {
 		return 0, b.noQueue(id, err)
 	}
-	return b.finishPurge(ctx, h, r)
+	n, err := b.finishPurge(ctx, h, r)
+	return n, b.halfway(err)
 }
 
 // ends gives the present end of each shard.
@@ -64,7 +68,7 @@ func (b *Broker) finishPurge(ctx context.Context, h *handle, r *record) (message
 		messages += c.messages
 	}
 	done, err := b.change(ctx, h.id, func(now *record) ([]eventlog.Claim, error) {
-		if now.claim != r.claim {
+		if !slices.Equal(now.Purge, r.Purge) {
 			return nil, errKeep // a later purge is under way, or this one was finished by another
 		}
 		now.Purge = nil
@@ -86,7 +90,7 @@ type purge struct {
 func (c *purge) decide(*group) error { panic("purge runs alone") }
 
 func (c *purge) run(ctx context.Context, r *runner) error {
-	return r.writeControl(ctx, func(at events.Instant) ([]eventlog.Append, error) {
+	return r.writeControl(ctx, c, func(at events.Instant) ([]eventlog.Append, error) {
 		p := &queue.Purge{At: at, To: r.sender.Tail, Sent: r.sender.Totals.Messages}
 		if c.to != nil && *c.to < p.To {
 			sent, err := r.sentBefore(ctx, *c.to)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
 )
 
@@ -44,6 +45,7 @@ type receive struct {
 	shard *runner // that has served it
 	lease events.LeaseID
 	until events.Instant
+	lasts bool // the lease is meant to last, not to end at once
 	taken []taken
 }
 
@@ -86,31 +88,33 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	if wait > 0 {
 		c.deadline = began.Add(wait)
 	}
-	found, err := h.park(ctx, c)
-	return found, b.noQueue(h.id, err)
-}
-
-// visit asks every shard once, beginning at the next in turn, and stops at the first that has something.
-func (h *handle) visit(ctx context.Context, request *Receive) ([]Delivery, error) {
-	first := h.turn()
-	for i := range h.shards() {
-		c := &receive{reply: newReply(), request: request}
-		h.runner((first + i) % h.shards()).do(c)
-		if err := c.await(ctx); err != nil {
-			return nil, err
-		}
-		if len(c.taken) > 0 {
-			return h.deliver(c), nil
-		}
-	}
-	return nil, nil
-}
-
-// park asks all shards, and waits until one of them has something, the deadline comes, or the caller leaves.
-func (h *handle) park(ctx context.Context, c *receive) ([]Delivery, error) {
 	for i := range h.shards() {
 		c.shards = append(c.shards, h.runner(i))
 	}
+	found, err := h.ask(ctx, c)
+	return found, b.noQueue(h.id, err)
+}
+
+// visit asks every shard once, beginning at the next in turn, and stops at the first that has something. A shard that
+// cannot answer now counts only where the others have nothing.
+func (h *handle) visit(ctx context.Context, request *Receive) (found []Delivery, err error) {
+	first := h.turn()
+	var unavailable error
+	for i := range h.shards() {
+		c := &receive{reply: newReply(), request: request, shards: []*runner{h.runner((first + i) % h.shards())}}
+		found, err = h.ask(ctx, c)
+		switch {
+		case fault.Is(err, fault.Unavailable):
+			unavailable = err
+		case err != nil || len(found) > 0:
+			return found, err
+		}
+	}
+	return nil, unavailable
+}
+
+// ask asks shards at once, and waits until one of them has something, the deadline comes, or the caller leaves.
+func (h *handle) ask(ctx context.Context, c *receive) ([]Delivery, error) {
 	for _, r := range c.shards {
 		r.do(c)
 	}
@@ -130,7 +134,12 @@ func (h *handle) park(ctx context.Context, c *receive) ([]Delivery, error) {
 
 // giveBack releases what was leased for a caller who has left meanwhile: it would lapse only at its lease's end.
 func (h *handle) giveBack(c *receive) {
-	if err := <-c.reply; err != nil || len(c.taken) == 0 {
+	select {
+	case err := <-c.reply:
+		if err != nil || len(c.taken) == 0 {
+			return
+		}
+	case <-h.broker.life.Done():
 		return
 	}
 	r := &extend{reply: newReply()}
@@ -143,7 +152,7 @@ func (h *handle) giveBack(c *receive) {
 // deliver makes receipts. A receive whose leases have ended when its commit stands hands nothing out, unless they
 // were meant to end at once.
 func (h *handle) deliver(c *receive) []Delivery {
-	if now := h.broker.Now(); c.until <= now && c.leaseSeconds(h.record.Load().Settings) > 0 {
+	if c.lasts && c.until <= h.broker.Now() {
 		return nil
 	}
 	out := make([]Delivery, len(c.taken))
@@ -166,8 +175,14 @@ func (c *receive) leaseSeconds(s events.Settings) uint32 {
 
 // decide takes the turn and looks. Where it finds nothing and may wait, it is parked.
 func (c *receive) decide(g *group) error {
+	if g.full() {
+		return errLater
+	}
 	if !c.take() {
-		return errParked // another shard serves it
+		if c.turn.Load() != over { // another shard decides, and pokes this one if it finds nothing
+			g.parked = append(g.parked, c)
+		}
+		return errParked
 	}
 	err := c.look(g)
 	switch {
@@ -216,14 +231,17 @@ func (c *receive) fail(err error) {
 	}
 }
 
-// end is fail with nothing found.
-func (c *receive) end() { c.fail(nil) }
-
 // serve lets parked receives look, oldest first, until one finds nothing, and ends those whose time is up.
 func (g *group) serve() {
 	var still []*receive
-	for i, p := range g.parked {
+	nothing := false
+	for _, p := range g.parked {
 		if p.turn.Load() == over {
+			continue
+		}
+		g.unserved = g.unserved || !nothing && g.full()
+		if p.deadline > g.now && (nothing || g.unserved) || !p.take() {
+			still = append(still, p)
 			continue
 		}
 		found, err := p.again(g)
@@ -233,21 +251,14 @@ func (g *group) serve() {
 		case found:
 			g.served = append(g.served, p)
 		default:
-			still = append(still, p)
-		}
-		if !found && err == nil && p.deadline > g.now {
-			still = append(still, g.parked[i+1:]...)
-			break
+			still, nothing = append(still, p), true
 		}
 	}
 	g.parked = still
 }
 
-// again looks for a parked receive. One whose time is up counts as found, with nothing.
+// again looks for a parked receive whose turn it holds. One whose time is up counts as found, with nothing.
 func (c *receive) again(g *group) (found bool, err error) {
-	if !c.take() {
-		return false, nil
-	}
 	if err = c.look(g); err != nil {
 		return false, err
 	}
@@ -262,26 +273,41 @@ func (c *receive) again(g *group) (found bool, err error) {
 	return false, nil
 }
 
-// look asks the rules, and fetches what they must see, until they hand something out or there is nothing.
+// look asks the rules until they hand something out or there is nothing.
 func (c *receive) look(g *group) error {
-	settings := g.ledger.Settings
-	c.until = g.at.Add(c.leaseSeconds(settings))
-	c.shard, c.taken = g.runner, nil
+	g.looking = c // not by defer: whoever recovers from a panic must know
+	err := c.find(g)
+	if g.looking = nil; err != nil {
+		c.taken = nil
+	}
+	return err
+}
+
+// find is look without the bookkeeping. What the rules must see it fetches.
+func (c *receive) find(g *group) error {
+	c.until = g.at.Add(c.leaseSeconds(g.ledger.Settings))
+	c.shard, c.taken, c.lasts = g.runner, nil, c.until > g.at
 	if c.lease == (events.LeaseID{}) {
 		mustRead(g.rand, c.lease[:])
 	}
-	if err := g.skipExpired(); err != nil {
-		return err
-	}
 	for limit := c.request.Max; ; {
+		if err := g.skipExpired(); err != nil {
+			return err
+		}
 		mark, before, items := g.ledger.Mark(), len(g.happened), g.items
 		again, err := c.once(g, limit)
+		n := len(c.taken)
+		if err == nil {
+			n = c.fits()
+		}
+		if err != nil || n < len(c.taken) { // what cannot be handed out is not leased
+			g.ledger.Rollback(mark)
+			g.happened, g.items, limit = g.happened[:before], items, n
+		}
 		if err != nil {
 			return err
 		}
-		if n := c.fits(); n < len(c.taken) {
-			g.ledger.Rollback(mark)
-			g.happened, g.items, limit = g.happened[:before], items, n
+		if n < len(c.taken) {
 			continue
 		}
 		if !again || g.full() {
@@ -292,6 +318,7 @@ func (c *receive) look(g *group) error {
 
 // once makes one decision, and says whether another may find more.
 func (c *receive) once(g *group, limit int) (again bool, err error) {
+	g.blocks.advance(g.ledger.Cursor) // it may have jumped over all that is near
 	if g.blocks.end(g.ledger.Cursor) < min(g.ledger.Cursor+events.Position(limit), g.sender.Tail) {
 		if err := g.fetch(g.ctx); err != nil { // a full answer is worth a read
 			return false, err
@@ -347,8 +374,13 @@ func (c *receive) fits() int {
 // skipExpired moves the cursor over a long run of messages that are past their retention, found by bisection.
 func (g *group) skipExpired() error {
 	before := g.ledger.ExpiredBefore(g.at)
-	w := g.blocks.window(g.ledger.Cursor, g.sender.Tail)
-	if n := len(w.Blocks); n == 0 || w.End || w.Blocks[n-1].Header.High > before {
+	g.blocks.advance(g.ledger.Cursor)
+	if len(g.blocks.near) == 0 && g.ledger.Cursor < g.sender.Tail {
+		if err := g.fetch(g.ctx); err != nil {
+			return err
+		}
+	}
+	if n := len(g.blocks.near); n == 0 || g.blocks.near[n-1].Next() >= g.start || g.blocks.near[n-1].Header.High > before {
 		return nil
 	}
 	to, sent, err := g.b.bisect(g.ctx, g.messageStream, g.ledger.Cursor, g.start, before)

@@ -100,11 +100,11 @@ func (b *Broker) change(ctx context.Context, id events.QueueID, f func(*record) 
 		err = b.settle(ctx, eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: append(more, r.set(holder))})
 		if !isConflict(err) {
 			r.claim++
-			return r, err
+			return r, storeFault(err)
 		}
 		w, _ = b.newWriter()
 		if err := b.pause(ctx, attempt); err != nil {
-			return nil, err
+			return nil, storeFault(err)
 		}
 	}
 }

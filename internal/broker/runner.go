@@ -61,11 +61,14 @@ type runner struct {
 	*shard
 	rand *bufio.Reader // ids by the block, not by the call
 
-	mu       sync.Mutex
-	inbox    []command
-	stopping bool
-	wake     chan struct{} // has room for one
+	mu      sync.Mutex
+	inbox   []command
+	stopped error         // why no command is taken any more; nil while they are
+	wake    chan struct{} // has room for one
 
+	later   []command  // taken from the inbox, and not in the group that is being committed
+	single  int        // how many of later are to be committed one by one
+	group   *group     // being decided or committed
 	parked  []*receive // long polls that found nothing, oldest first
 	probes  int        // of the log's end since something happened here
 	stalled atomic.Bool
@@ -80,7 +83,12 @@ func newRunner(h *handle, index int) *runner {
 	b := h.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.stopping = b.closing; !r.stopping {
+	switch {
+	case b.closing:
+		r.stopped = errStopping()
+	case h.stopped != nil:
+		r.stopped = h.stopped
+	default:
 		b.running.Go(r.loop)
 	}
 	return r
@@ -89,8 +97,8 @@ func newRunner(h *handle, index int) *runner {
 // do hands a command to the shard.
 func (r *runner) do(c command) {
 	r.mu.Lock()
-	full, stopping := len(r.inbox) >= inboxMax, r.stopping
-	if !full && !stopping && !r.stalled.Load() {
+	full, stopped := len(r.inbox) >= inboxMax, r.stopped
+	if !full && stopped == nil && !r.stalled.Load() {
 		r.inbox = append(r.inbox, c)
 		r.mu.Unlock()
 		r.poke()
@@ -98,18 +106,16 @@ func (r *runner) do(c command) {
 	}
 	r.mu.Unlock()
 	switch {
-	case stopping:
-		c.fail(errStopping())
+	case stopped != nil:
+		c.fail(stopped)
 	case full:
 		c.fail(fault.New(fault.Unavailable, "%d commands wait for this queue already; nothing was done, try again", inboxMax))
 	default:
-		c.fail(errStalled())
+		c.fail(errStalled)
 	}
 }
 
-func errStalled() error {
-	return fault.New(fault.Unavailable, "the store does not confirm an earlier write to this queue; nothing was done, try again")
-}
+var errStalled = fault.New(fault.Unavailable, "the store does not confirm an earlier write to this queue; nothing was done, try again")
 
 // poke makes the runner look at its inbox and its parked receives.
 func (r *runner) poke() {
@@ -119,19 +125,21 @@ func (r *runner) poke() {
 	}
 }
 
-// stop lets the runner finish what waits, answer its parked receives with nothing, and end.
-func (r *runner) stop() {
+// stop lets the runner finish what waits, end its parked receives, and end. What comes later is refused with reason.
+func (r *runner) stop(reason error) {
 	r.mu.Lock()
-	r.stopping = true
+	if r.stopped == nil {
+		r.stopped = reason
+	}
 	r.mu.Unlock()
 	r.poke()
 }
 
-func (r *runner) take() (cmds []command, stopping bool) {
+func (r *runner) take() (cmds []command, stopped error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cmds, r.inbox = r.inbox, nil
-	return cmds, r.stopping
+	return cmds, r.stopped
 }
 
 // loop is the runner's goroutine.
@@ -140,9 +148,9 @@ func (r *runner) loop() {
 	defer timer.Stop()
 	for {
 		r.turn()
-		cmds, stopping := r.take()
-		if len(cmds) == 0 && stopping {
-			r.unpark()
+		cmds, stopped := r.take()
+		if len(cmds) == 0 && stopped != nil {
+			r.unpark(stopped)
 			return
 		}
 		r.process(r.b.life, cmds)
@@ -162,7 +170,11 @@ func (r *runner) loop() {
 		case <-r.b.life.Done():
 			return
 		}
-		if !time.Now().Before(until) { // also when both came at once
+		select {
+		case <-r.wake: // both came at once: one turn is for both
+		default:
+		}
+		if !time.Now().Before(until) {
 			r.turn()
 			r.look()
 		}
@@ -182,7 +194,7 @@ func (r *runner) idle() time.Duration {
 		return time.Hour
 	}
 	now := r.b.Now()
-	next := r.ledger.NextVisible(r.at())
+	next := min(r.ledger.NextVisible(r.at()), now.Add(3600))
 	for _, p := range r.parked {
 		if p.turn.Load() == waiting { // otherwise another shard serves it, and pokes this one if it gives it back
 			next = min(next, p.deadline)
@@ -191,7 +203,7 @@ func (r *runner) idle() time.Duration {
 	if !r.b.Exclusive {
 		next = min(next, now+r.probe()) // another process may write, and signals nothing here
 	}
-	return max(0, min(time.Duration(next-now)*time.Millisecond, time.Hour))
+	return max(0, time.Duration(next-now)*time.Millisecond)
 }
 
 // probe is how long to wait before the end of a shared store's stream is looked at again: longer each time.
@@ -213,31 +225,51 @@ func (r *runner) look() {
 
 // process answers every command. A broken invariant is caught here: the shard is refused from then on, not guessed.
 func (r *runner) process(ctx context.Context, cmds []command) {
-	rest := cmds
+	r.later, r.single = cmds, 0
 	defer func() {
 		if p := recover(); p != nil {
-			r.broken = fmt.Errorf("shard %d of queue %v is refused: %v", r.index, r.id, p)
-			r.b.Logger.Error("a shard broke its invariants and is refused until the next start", "queue", r.id.String(),
-				"shard", r.index, "ledger", r.ledgerTail, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			r.fail(rest, r.broken)
+			r.refuse(p)
+			r.abort()
 		}
 	}()
-	for look := true; len(rest) > 0 || look && len(r.parked) > 0; {
-		look = false
+	for look := true; len(r.later) > 0 || look && len(r.parked) > 0; {
 		if err := r.ready(ctx); err != nil {
-			r.fail(rest, err)
+			r.fail(r.later, err)
+			r.failParked(err)
+			r.later = nil
 			return
 		}
-		if len(rest) > 0 {
-			if c, ok := rest[0].(alone); ok {
-				rest, look = rest[1:], true
+		if len(r.later) > 0 {
+			if c, ok := r.later[0].(alone); ok {
+				r.later, look = r.later[1:], true
 				r.runAlone(ctx, c)
 				continue
 			}
 		}
-		rest = r.group(ctx, rest)
+		look = r.next(ctx)
 	}
 	r.publish()
+}
+
+// refuse makes the shard decide nothing any more, since it panicked.
+func (r *runner) refuse(p any) {
+	r.broken = fmt.Errorf("shard %d of queue %v is refused: %v", r.index, r.id, p)
+	r.b.Logger.Error("a shard broke its invariants and is refused until the next start", "queue", r.id.String(),
+		"shard", r.index, "ledger", r.ledgerTail, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+}
+
+// abort answers everybody with the reason why the shard is refused, also those whose turn the runner holds.
+func (r *runner) abort() {
+	if g := r.group; g != nil {
+		g.answerAll(r.broken)
+		if g.looking != nil {
+			g.looking.answer(r.broken)
+		}
+		r.fail(g.cmds, r.broken)
+	}
+	r.fail(r.later, r.broken)
+	r.failParked(r.broken)
+	r.group, r.later = nil, nil
 }
 
 // ready makes the state one that may be decided upon.
@@ -266,12 +298,16 @@ func (r *runner) runAlone(ctx context.Context, c alone) {
 	r.turn()
 }
 
-// fail answers commands, and those who are parked, with an error.
+// fail answers commands with an error.
 func (r *runner) fail(cmds []command, err error) {
 	for _, c := range cmds {
 		c.fail(err)
 		r.turn()
 	}
+}
+
+// failParked answers the parked receives with an error, nil for nothing found.
+func (r *runner) failParked(err error) {
 	for _, p := range r.parked {
 		p.fail(err)
 		r.turn()
@@ -279,13 +315,12 @@ func (r *runner) fail(cmds []command, err error) {
 	r.parked = nil
 }
 
-// unpark answers the parked receives with nothing.
-func (r *runner) unpark() {
-	for _, p := range r.parked {
-		p.end()
-		r.turn()
+// unpark ends the parked receives: a queue that is gone is told, a server that stops gives nothing.
+func (r *runner) unpark(stopped error) {
+	if !fault.Is(stopped, fault.NotFound) {
+		stopped = nil
 	}
-	r.parked = nil
+	r.failParked(stopped)
 }
 
 // publish lets the ticker know when it is needed.
@@ -295,33 +330,48 @@ func (r *runner) publish() {
 	}
 }
 
-// group decides as many of the commands as fit into one commit, commits them, and gives those that are left.
-func (r *runner) group(ctx context.Context, cmds []command) (rest []command) {
-	n := slices.IndexFunc(cmds, func(c command) bool { _, ok := c.(alone); return ok })
+// next decides and commits as many of the commands as fit into one commit; the others stay. It gives true where those
+// who are parked are to be looked at again.
+func (r *runner) next(ctx context.Context) (look bool) {
+	n := slices.IndexFunc(r.later, func(c command) bool { _, ok := c.(alone); return ok })
 	if n < 0 {
-		n = len(cmds)
+		n = len(r.later)
 	}
-	return append(r.attempt(ctx, cmds[:n]), cmds[n:]...)
+	if r.single > 0 {
+		r.single--
+		n = min(n, 1)
+	}
+	cmds, after := r.later[:n:n], r.later[n:]
+	defer func() { r.group = nil }()
+	for attempt := 0; ; attempt++ {
+		g := newGroup(ctx, r, cmds)
+		r.group = g
+		r.later = join(g.decide(cmds), after)
+		again, err := g.commit()
+		switch {
+		case err != nil:
+			return g.refused(after, err)
+		case !again:
+			g.finish()
+			return g.unserved
+		}
+		if err := r.retry(ctx, attempt); err != nil && !g.answered {
+			r.later = after
+			r.fail(cmds, err)
+			return true
+		}
+		if g.answered {
+			return true // everybody was told that the outcome is not known; now it is known that nothing was done
+		}
+	}
 }
 
-// attempt decides and commits until the log agrees.
-func (r *runner) attempt(ctx context.Context, cmds []command) (rest []command) {
-	for attempt := 0; ; attempt++ {
-		g := newGroup(ctx, r)
-		rest = g.decide(cmds)
-		again, err := g.commit()
-		if err != nil {
-			return g.refused(cmds, rest, err)
-		}
-		if !again {
-			g.finish()
-			return rest
-		}
-		if err := r.retry(ctx, attempt); err != nil {
-			r.fail(cmds, err)
-			return nil
-		}
+// join gives a and b in one slice, and b itself where a is empty, as it nearly always is.
+func join(a, b []command) []command {
+	if len(a) == 0 {
+		return b
 	}
+	return append(a, b...)
 }
 
 // retry reads what others have written, after a pause that grows when it happens again and again.
@@ -338,11 +388,12 @@ func (r *runner) retry(ctx context.Context, attempt int) error {
 	return nil
 }
 
-// flush refuses what has come while a commit is not confirmed.
-func (r *runner) flush(err error) {
+// stall refuses what has come while a commit is not confirmed, and what comes until it is.
+func (r *runner) stall() {
+	r.stalled.Store(true)
 	cmds, _ := r.take()
-	for _, c := range cmds {
-		c.fail(err)
-		r.turn()
-	}
+	r.fail(r.later, errStalled)
+	r.fail(cmds, errStalled)
+	r.failParked(errStalled)
+	r.later, r.single = nil, 0
 }

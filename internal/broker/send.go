@@ -147,6 +147,9 @@ func (c *send) decide(g *group) error {
 	for i, out := range c.out {
 		a, err := g.sender.Decide(out)
 		switch {
+		case fault.Is(err, fault.NotFound): // of one and so of all
+			g.restsOnMessages = true
+			return err
 		case err != nil:
 			c.sent[i] = Sent{Err: err}
 			g.restsOnMessages = true

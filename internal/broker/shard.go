@@ -164,7 +164,11 @@ func (s *shard) observe(e events.Event) {
 
 // confirm says whether the ends of both streams are still where they were read last. An answer that wrote nothing
 // rests on it, unless nobody else writes.
-func (s *shard) confirm(ctx context.Context) (bool, error) {
+func (s *shard) confirm(ctx context.Context) (bool, error) { return s.endsAt(ctx, s.sender.Tail) }
+
+// endsAt is confirm while a block is being formed, so that the fold is ahead of what was read: the message stream ended
+// at tail.
+func (s *shard) endsAt(ctx context.Context, tail events.Position) (bool, error) {
 	if s.b.Exclusive {
 		return true, nil
 	}
@@ -172,7 +176,7 @@ func (s *shard) confirm(ctx context.Context) (bool, error) {
 	for _, c := range []struct {
 		stream eventlog.Stream
 		end    eventlog.Seq
-	}{{s.ledgerStream, s.ledgerTail}, {s.messageStream, eventlog.Seq(s.sender.Tail)}} {
+	}{{s.ledgerStream, s.ledgerTail}, {s.messageStream, eventlog.Seq(tail)}} {
 		last, ok, err := s.b.Log.Last(ctx, c.stream)
 		if err != nil {
 			return false, storeFault(err)

@@ -32,16 +32,16 @@ func (b *Broker) Tick(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// recover reads every record once after the start: it finishes what was left half done, and looks at the shards whose
+// recover reads every record, after the start and while something may be half done: it finishes what was left half done, and looks at the shards whose
 // messages may have become exhausted meanwhile.
 func (b *Broker) recover(ctx context.Context) error {
 	b.mu.Lock()
-	done := b.swept
+	due := b.sweepAt <= b.Now()
 	b.mu.Unlock()
-	if done {
+	if !due {
 		return nil
 	}
-	after := ""
+	began, after := b.Now(), ""
 	for {
 		claims, err := b.Log.Claims(ctx, "queue/", after, 100)
 		if err != nil {
@@ -62,7 +62,12 @@ func (b *Broker) recover(ctx context.Context) error {
 		}
 	}
 	b.mu.Lock()
-	b.swept = true
+	if b.sweepAt <= began {
+		b.sweepAt = events.Never
+	}
+	if b.doubtful > began {
+		b.sweepAt = began + sweepPause
+	}
 	b.mu.Unlock()
 	return nil
 }

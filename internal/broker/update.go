@@ -37,9 +37,10 @@ func (b *Broker) Update(ctx context.Context, u UpdateQueue) (*Queue, error) {
 	}
 	h.refresh(r)
 	if err := b.roll(ctx, h, r); err != nil {
-		return nil, b.noQueue(h.id, err)
+		return nil, b.halfway(b.noQueue(h.id, err))
 	}
-	return b.whole(ctx, h, r)
+	q, err := b.whole(ctx, h, r)
+	return q, b.halfway(err)
 }
 
 // update changes the record, and says errKeep where nothing is different.
@@ -114,7 +115,7 @@ type configure struct {
 func (c *configure) decide(*group) error { panic("configure runs alone") }
 
 func (c *configure) run(ctx context.Context, r *runner) error {
-	return r.writeControl(ctx, func(at events.Instant) ([]eventlog.Append, error) {
+	return r.writeControl(ctx, c, func(at events.Instant) ([]eventlog.Append, error) {
 		if c.version <= r.ledger.Version {
 			return nil, nil
 		}
@@ -124,11 +125,12 @@ func (c *configure) run(ctx context.Context, r *runner) error {
 	})
 }
 
-// writeControl commits what build gives, as often as it takes. No appends mean that there is nothing to do.
-func (r *runner) writeControl(ctx context.Context, build func(at events.Instant) ([]eventlog.Append, error)) error {
+// writeControl commits what build gives for a command, as often as it takes. No appends mean that there is nothing to do.
+func (r *runner) writeControl(ctx context.Context, c command, build func(at events.Instant) ([]eventlog.Append, error)) error {
 	for attempt := 0; ; attempt++ {
 		appends, err := build(r.at())
 		if err != nil {
+			r.loaded = false // the working state may have a control entry, which has no way back
 			return err
 		}
 		if len(appends) == 0 {
@@ -140,15 +142,18 @@ func (r *runner) writeControl(ctx context.Context, build func(at events.Instant)
 			}
 			continue
 		}
-		c := eventlog.Commit{At: int64(r.b.Now()), Appends: appends}
-		c.Writer, _ = r.b.newWriter()
-		err = r.persist(ctx, c, func(error) {})
+		commit := eventlog.Commit{At: int64(r.b.Now()), Appends: appends}
+		commit.Writer, _ = r.b.newWriter()
+		unknown := false
+		err = r.persist(ctx, commit, func(err error) {
+			unknown = true
+			c.answer(err)
+		})
 		if err == nil {
-			r.stands(c)
+			r.stands(commit)
 			return nil
 		}
-		// The working state has a control entry that does not stand, which has no way back.
-		if loadErr := r.load(ctx); !isConflict(err) || loadErr != nil {
+		if loadErr := r.load(ctx); !isConflict(err) || loadErr != nil || unknown {
 			return storeFault(err)
 		}
 	}

@@ -65,7 +65,10 @@ func (l *Ledger) Rollback(m Mark) {
 }
 
 // Settle forgets the way back: what was applied stands in the log.
-func (l *Ledger) Settle() { l.journal = l.journal[:0] }
+func (l *Ledger) Settle() {
+	clear(l.journal) // or its spare room would keep old records alive
+	l.journal = l.journal[:0]
+}
 
 func (l *Ledger) put(m *Message) {
 	old := l.pending.put(m)

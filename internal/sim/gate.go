@@ -26,8 +26,10 @@ type call struct {
 type turn struct {
 	life *life
 	who  string
-	go_  chan struct{}
+	pass chan struct{}
 }
+
+func (t *turn) String() string { return t.life.String() + " " + shorten(t.who) }
 
 // errLost is what a call gets whose answer is lost: it tells nothing.
 var errLost = errors.New("the simulated store does not answer")
@@ -52,7 +54,7 @@ func (l *life) call(ctx context.Context, c *call) error {
 // turn brings a runner to the gate and waits for its turn.
 func (l *life) turn(runner string) {
 	s := l.sim
-	t := &turn{life: l, who: runner, go_: make(chan struct{})}
+	t := &turn{life: l, who: runner, pass: make(chan struct{})}
 	s.mu.Lock()
 	if l.dead {
 		s.mu.Unlock()
@@ -60,7 +62,7 @@ func (l *life) turn(runner string) {
 	}
 	s.turns = append(s.turns, t)
 	s.mu.Unlock()
-	<-t.go_
+	<-t.pass
 }
 
 // waiting gives what stands at the gates, in an order that does not depend on who came first: two timers that fire
@@ -82,7 +84,8 @@ func (s *simulation) pass(t *turn) {
 	s.mu.Lock()
 	s.turns = slices.DeleteFunc(s.turns, func(x *turn) bool { return x == t })
 	s.mu.Unlock()
-	close(t.go_)
+	s.note("%s goes on", t)
+	close(t.pass)
 }
 
 // fate is what becomes of a call.
@@ -90,9 +93,9 @@ type fate string
 
 const (
 	ok     fate = "ok"
-	refuse fate = "refused"      // certainly not applied; an error for a read
-	before fate = "lost before"  // not applied, unknown to the caller
-	after  fate = "lost after"   // applied, unknown to the caller
+	refuse fate = "refused"        // certainly not applied; an error for a read
+	before fate = "lost before"    // not applied, unknown to the caller
+	after  fate = "lost after"     // applied, unknown to the caller
 	behind fate = "lost, may land" // unknown to the caller, and may be applied later
 )
 
@@ -101,25 +104,29 @@ func (s *simulation) settleCall(c *call, f fate) {
 	s.mu.Lock()
 	s.calls = slices.DeleteFunc(s.calls, func(x *call) bool { return x == c })
 	s.mu.Unlock()
-	var err error
+	err := errLost
+	defer func() { c.answer <- err }() // also when a judge ends the run
 	switch f {
 	case ok:
 		err = s.carryOut(c)
 	case after:
 		s.carryOut(c)
-		err = errLost
 	case behind:
 		s.late = append(s.late, c)
-		err = errLost
 	case refuse:
-		if err = errLost; c.commit != nil {
+		if c.commit != nil {
 			err = &eventlog.Refused{Cause: errLost}
 		}
-	default:
-		err = errLost
+	}
+	if s.count("call " + string(f)); c.commit != nil && isConflict(err) {
+		s.count("conflict")
 	}
 	s.note("%s %s %s: %s%s", c.life, c.who, c.what, f, tail(err, f))
-	c.answer <- err
+}
+
+func isConflict(err error) bool {
+	var c *eventlog.Conflict
+	return errors.As(err, &c)
 }
 
 func tail(err error, f fate) string {

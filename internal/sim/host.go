@@ -60,6 +60,7 @@ func (l *life) clock() events.Instant {
 // an exclusive store has them decided before it opens again.
 func (s *simulation) crash(l *life) {
 	s.note("%s crashes", l)
+	s.count("crash")
 	calls, _ := s.waiting()
 	for _, c := range calls {
 		if c.life != l || c.commit == nil {
@@ -117,7 +118,7 @@ func (s *simulation) release(l *life) {
 		c.answer <- errLost
 	}
 	for _, t := range turns {
-		close(t.go_)
+		close(t.pass)
 	}
 	synctest.Wait()
 }
@@ -134,6 +135,9 @@ func (s *simulation) landAll(lands func() bool) {
 
 func (s *simulation) land(c *call) {
 	err := s.carryOut(c)
+	if err == nil {
+		s.count("landed late")
+	}
 	s.note("%s %s lands late: %v", c.life, c.what, err)
 }
 
@@ -165,6 +169,7 @@ func (s *simulation) retire() {
 	for _, h := range s.hosts {
 		if l := h.life; l != nil && l.closed && !slices.ContainsFunc(s.running, func(c *command) bool { return c.life == l }) {
 			s.note("%s has ended", l)
+			s.count("closed")
 			if s.Exclusive {
 				s.landAll(func() bool { return true })
 			}

@@ -15,6 +15,7 @@ type plan struct {
 	Limits    queue.Limits
 	Faults    float64 // how many of the store's calls fail
 	Crashes   bool
+	Keys      bool // the keys are out of reach now and then
 	Clocks    clocks
 	Busy      int // commands at once
 	Specs     []spec
@@ -51,18 +52,19 @@ func draw(r *rand.Rand) *plan {
 		Shards:  1 + r.IntN(4),
 		Faults:  one(r, 0, 0, 0.02, 0.1, 0.3),
 		Crashes: chance(r, 0.5),
+		Keys:    chance(r, 0.2),
 		Clocks:  one(r, right, right, right, loose, loose, wrong),
 		Busy:    1 + r.IntN(10),
 		Limits: queue.Limits{InFlight: one(r, 1, 2, 5, 1000), LookAhead: one(r, 1, 2, 5, 1000), Passed: one(r, 1, 2, 1000),
 			Delayed: one(r, 1, 3, 1000)},
 	}
 	p.Exclusive = p.Hosts == 1 && chance(r, 0.5)
-	for i, n := 0, 1+r.IntN(3); i < n; i++ {
+	for i, n := 0, one(r, 1, 2, 2, 3); i < n; i++ {
 		p.Specs = append(p.Specs, drawSpec(r))
 		p.Specs[i].DeadLetter = -1
 		// Chains lead to the name before, which is of the same kind and there already.
-		if i > 0 && chance(r, 0.7) {
-			p.Specs[i].DeadLetter, p.Specs[i].Receives = i-1, uint32(1+r.IntN(3))
+		if i > 0 && chance(r, 0.8) {
+			p.Specs[i].DeadLetter, p.Specs[i].Receives = i-1, one[uint32](r, 1, 1, 2, 3)
 			p.Specs[i].Settings.Fifo = p.Specs[i-1].Settings.Fifo
 			p.Specs[i].Settings.DelaySeconds = 0
 		}

@@ -44,10 +44,11 @@ type simulation struct {
 	rand    *rand.Rand
 	memory  *eventlog.Memory
 	store   eventlog.Log
-	keys    keys
+	keys    *keys
 	witness *witness
 	history bytes.Buffer
 	steps   int
+	seen    map[string]int
 
 	hosts    []*host
 	lives    int
@@ -58,7 +59,6 @@ type simulation struct {
 	queues   []*known // every queue that a client was told of
 	attempts []*attempt
 	held     []*hold
-	byID     map[events.MessageID]*letterView
 	healed   bool // no more faults
 
 	mu       sync.Mutex
@@ -82,15 +82,23 @@ func (s *simulation) must(ok bool, format string, args ...any) {
 	}
 }
 
-// Run simulates a seed inside a synctest bubble. It gives the history, and what was wrong, empty for nothing.
-func Run(o Options) (history []byte, wrong string) {
+// Report is what came of a seed.
+type Report struct {
+	History []byte
+	Wrong   string         // empty for nothing
+	Seen    map[string]int // what has happened, and what was judged, how often
+}
+
+// Run simulates a seed inside a synctest bubble.
+func Run(o Options) Report {
+	var wrong string
 	memory := eventlog.NewMemory()
 	r := rand.New(rand.NewPCG(o.Seed, 0x6c656173656c6f67))
-	s := &simulation{Options: o, plan: draw(r), rand: r, memory: memory, store: memory,
-		byID: map[events.MessageID]*letterView{}}
+	s := &simulation{Options: o, plan: draw(r), rand: r, memory: memory, store: memory, seen: map[string]int{}}
 	if o.Store != nil {
 		s.store = o.Store(memory)
 	}
+	s.keys = &keys{}
 	s.witness = newWitness(s)
 	defer s.clean()
 	func() {
@@ -108,7 +116,7 @@ func Run(o Options) (history []byte, wrong string) {
 	if wrong != "" {
 		s.note("WRONG: %s", wrong)
 	}
-	return s.history.Bytes(), wrong
+	return Report{s.history.Bytes(), wrong, s.seen}
 }
 
 func (s *simulation) run() {
@@ -116,7 +124,7 @@ func (s *simulation) run() {
 	s.open()
 	steps := s.Steps
 	if steps == 0 {
-		steps = 100 + s.rand.IntN(400)
+		steps = 100 + s.rand.IntN(600)
 	}
 	for ; s.steps < steps; s.steps++ {
 		s.step()
@@ -131,6 +139,9 @@ func (s *simulation) note(format string, args ...any) {
 	fmt.Fprintf(&s.history, format, args...)
 	s.history.WriteByte('\n')
 }
+
+// count remembers that something has happened.
+func (s *simulation) count(what string) { s.seen[what]++ }
 
 // epoch is when a bubble's clock begins.
 const epoch = events.Instant(946684800_000)

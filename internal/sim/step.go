@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/leaselog/leaselog/events"
@@ -49,6 +51,8 @@ func (s *simulation) choices() (all []choice) {
 	add(len(live) > 0, 1, func() { s.tick(one(s.rand, live...)) })
 	add(true, 8, s.pause)
 	add(s.Clocks != right, 1, s.stepClock)
+	add(s.Keys, 1, s.turnKeys)
+	add(len(live) > 0 && s.Steps == 0 && chance(s.rand, 0.05), 5, func() { s.maintain(one(s.rand, live...)) })
 	add(len(s.running) > 0, 1, s.leave)
 	add(s.Crashes && len(live) > 0, 1, func() { s.end(one(s.rand, live...)) })
 	for _, h := range s.hosts {
@@ -70,7 +74,11 @@ func (s *simulation) live() (all []*life) {
 // meet lets a call meet what the seed has for it.
 func (s *simulation) meet(c *call) {
 	f := ok
-	if !s.healed && chance(s.rand, s.Faults) {
+	p := s.Faults
+	if c.commit != nil {
+		p *= 2 // most calls are reads, and writes are what can go wrong in more ways
+	}
+	if !s.healed && chance(s.rand, p) {
 		if f = refuse; c.writes {
 			f = one(s.rand, refuse, before, after)
 			if c.commit != nil && chance(s.rand, 0.3) {
@@ -92,7 +100,7 @@ func (s *simulation) landOne() {
 func (s *simulation) pause() {
 	d := one(s.rand, 1, 1, 3, 10, 10, 30, 100, 300, 1000, 1000, 3000, 10_000)
 	if chance(s.rand, 0.02) {
-		d = one(s.rand, 60_000, 300_000)
+		d = one(s.rand, 60_000, 300_000, 900_000)
 	}
 	s.sleep(time.Duration(d) * time.Millisecond)
 }
@@ -109,6 +117,13 @@ func (s *simulation) stepClock() {
 	s.note("the clock of host %d is off by %d ms", h.n, h.offset)
 }
 
+// turnKeys puts the keys out of reach, or back.
+func (s *simulation) turnKeys() {
+	s.keys.down.Store(!s.keys.down.Load())
+	s.note("the keys are out of reach: %t", s.keys.down.Load())
+	s.count("keys turned")
+}
+
 func (s *simulation) drawOffset() events.Instant {
 	switch s.Clocks {
 	case loose:
@@ -122,10 +137,12 @@ func (s *simulation) drawOffset() events.Instant {
 // leave lets a client go before it has its answer.
 func (s *simulation) leave() {
 	c := one(s.rand, s.running...)
-	if c.name == "close" {
-		return
+	calls, _ := s.waiting()
+	if c.what == "close" || c.what == "tick" || slices.ContainsFunc(calls, func(x *call) bool { return x.who == c.name }) {
+		return // what waits for the store itself would go on with a context that has ended, and race with its own keys
 	}
 	s.note("the caller of %s leaves", c.name)
+	s.count("caller left")
 	c.left = true
 	c.cancel()
 }
@@ -141,7 +158,8 @@ func (s *simulation) end(l *life) {
 
 // command is something a client asks of a broker.
 type command struct {
-	name   string
+	what   string
+	name   string // with its number
 	life   *life
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -152,15 +170,15 @@ type command struct {
 	ended  bool
 }
 
+// kind is the first word of what it asks.
+func (c *command) kind() string { kind, _, _ := strings.Cut(c.what, " "); return kind }
+
 type commandKey struct{}
 
 // command starts do in a goroutine of its own, as a client's. What do gives is called when all is still.
 func (s *simulation) command(l *life, what string, do func(context.Context) func()) *command {
 	s.started++
-	c := &command{name: fmt.Sprintf("#%d %s", s.started, what), life: l, began: s.now()}
-	if what == "close" {
-		c.name = what
-	}
+	c := &command{what: what, name: fmt.Sprintf("#%d %s", s.started, what), life: l, began: s.now()}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.ctx, c.cancel = context.WithValue(ctx, commandKey{}, c), cancel
 	s.running = append(s.running, c)

@@ -115,7 +115,7 @@ func (s *Store) sweepLapsed() {
 			var err error
 			more, err = s.sweepOnce(context.Background(), s.now()-lapsedKept.Milliseconds())
 			if err != nil {
-				s.logger.Warn("store: remove lapsed claims", "err", err)
+				s.logger.Warn("store: remove lapsed claims", "err", err.Error())
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 // readers.
 type committer struct {
 	inst  *instance
+	wake  chan struct{}
 	tails tails
 	batch *pebble.Batch
 
@@ -33,7 +34,7 @@ type verdict struct {
 }
 
 func (c *committer) init(inst *instance) {
-	c.inst = inst
+	c.inst, c.wake = inst, make(chan struct{}, 1)
 	c.tails.init(tailsMax, &inst.shown)
 	c.claims = map[string]claimState{}
 	c.batch = inst.db.NewBatch(pebble.WithInitialSizeBytes(256<<10), pebble.WithMaxRetainedSizeBytes(2*batchBytesMax))
@@ -68,7 +69,7 @@ func (c *committer) commitAll() {
 		}
 		if len(taken) == 0 {
 			select {
-			case <-s.wake:
+			case <-c.wake:
 			case <-s.quit:
 			}
 			continue

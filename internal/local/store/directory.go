@@ -24,7 +24,7 @@ const (
 
 // takeDirectory makes the directory ours: created, locked, marked. It tells whether a database was begun in it.
 func (s *Store) takeDirectory() (begun bool, err error) {
-	if err := s.fs.MkdirAll(s.dir, 0o700); err != nil {
+	if err := s.makeDirectory(s.dir); err != nil {
 		return false, fmt.Errorf("data directory %s cannot be created: %w", s.dir, err)
 	}
 	// Before the lock, so that no file is made in a directory of somebody else.
@@ -40,6 +40,33 @@ func (s *Store) takeDirectory() (begun bool, err error) {
 		s.free()
 	}
 	return begun, err
+}
+
+// makeDirectory makes a directory and those above it that are missing, each durably in the one above.
+func (s *Store) makeDirectory(dir string) error {
+	_, err := s.fs.Stat(dir)
+	if !oserror.IsNotExist(err) {
+		return err // of a file in its place the listing tells
+	}
+	above := s.fs.PathDir(dir)
+	if above != dir {
+		if err := s.makeDirectory(above); err != nil {
+			return err
+		}
+	}
+	if err := s.fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return s.syncDirectory(above)
+}
+
+func (s *Store) syncDirectory(name string) error {
+	dir, err := s.fs.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
 }
 
 func (s *Store) claimDirectory() (begun bool, err error) {
@@ -108,12 +135,7 @@ func (s *Store) writeMarker(text string) error {
 	if err := s.fs.Rename(temp, s.fs.PathJoin(s.dir, markerName)); err != nil {
 		return err
 	}
-	dir, err := s.fs.OpenDir(s.dir)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return s.syncDirectory(s.dir)
 }
 
 func writeSynced(fs vfs.FS, name string, content []byte) error {
@@ -130,30 +152,46 @@ func writeSynced(fs vfs.FS, name string, content []byte) error {
 	return err
 }
 
-// warnOfTornLog tells the operator when the newest write-ahead log does not end where a record ends. After a crash
-// that is a record which nobody was told about; after damage to the file it may be more. Pebble starts without a
-// word in both cases.
-func (s *Store) warnOfTornLog() {
+// checkLogs looks at the write-ahead logs of a database that was begun, since Pebble starts without a word when the
+// newest of them was cut or is gone. A log that ends inside a record is what a crash leaves, and then nobody was
+// told that the record is kept; after damage to the file it may be more. Both get a warning. Without any log, which
+// not even a clean end leaves, nothing is opened.
+func (s *Store) checkLogs() error {
 	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: s.dir})
-	if err != nil || len(logs) == 0 {
-		return // Pebble's own reading will tell
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be read: %w", s.dir, err)
+	}
+	if len(logs) == 0 {
+		return fmt.Errorf("data directory %s is damaged and was not opened: its write-ahead log is missing", s.dir)
 	}
 	newest := logs[len(logs)-1]
-	r := newest.OpenForRead()
+	size, err := newest.PhysicalSize()
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be read: %w", s.dir, err)
+	}
+	at, torn := tornAt(newest)
+	switch {
+	case size == 0:
+		s.logger.Warn("store: the newest write-ahead log is empty, which is well if the last process ended before it wrote",
+			"dir", s.dir, "log", newest.Num)
+	case torn:
+		s.logger.Warn("store: the newest write-ahead log ends inside a record, which is lost; well after a crash, not after damage to the file",
+			"dir", s.dir, "log", newest.Num, "at", at, "bytes", size)
+	}
+	return nil
+}
+
+// tornAt reads a log to its end, and reports whether and where that is inside a record.
+func tornAt(log wal.LogicalLog) (at int64, torn bool) {
+	r := log.OpenForRead()
 	defer r.Close()
 	for {
-		record, at, err := r.NextRecord()
+		record, offset, err := r.NextRecord()
 		if err == nil {
 			_, err = io.Copy(io.Discard, record)
 		}
-		if err == io.EOF {
-			return
-		}
 		if err != nil {
-			size, _ := newest.PhysicalSize()
-			s.logger.Warn("the newest write-ahead log ends inside a record: what follows is lost, which is harmless after a crash and not after damage to the file",
-				"dir", s.dir, "log", newest.String(), "at", at.String(), "bytes", size, "err", err)
-			return
+			return offset.Physical, err != io.EOF
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -26,6 +27,10 @@ type fence struct {
 
 	mu   sync.RWMutex // held for reading during a write
 	dead bool         // guarded by mu
+
+	logs    sync.Mutex
+	hasLog  bool     // this instance has made a log
+	oldLogs []string // to be removed when it has
 }
 
 // shut lets no further write through and returns when those under way have ended.
@@ -65,6 +70,9 @@ func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f.enter()
 	file, err := f.FS.Create(name, c)
 	f.leave(err)
+	if isLog(name) {
+		f.removeOldLogs()
+	}
 	return f.file(file, err)
 }
 
@@ -108,10 +116,36 @@ func (f *fence) MkdirAll(dir string, perm os.FileMode) error {
 
 // Remove may fail: what is left over is removed at the next opening.
 func (f *fence) Remove(name string) error {
+	if isLog(name) && f.keepForNow(name) {
+		return nil
+	}
 	f.enter()
 	err := f.FS.Remove(name)
 	f.leave(nil)
 	return err
+}
+
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+// keepForNow puts off the removal of a log until there is a newer one. Pebble's opening removes the old logs first,
+// and a crash between would leave a directory that looks as if its log had been lost: see checkLogs.
+func (f *fence) keepForNow(log string) bool {
+	f.logs.Lock()
+	defer f.logs.Unlock()
+	if !f.hasLog {
+		f.oldLogs = append(f.oldLogs, log)
+	}
+	return !f.hasLog
+}
+
+func (f *fence) removeOldLogs() {
+	f.logs.Lock()
+	old := f.oldLogs
+	f.hasLog, f.oldLogs = true, nil
+	f.logs.Unlock()
+	for _, log := range old {
+		_ = f.Remove(log)
+	}
 }
 
 func (f *fence) RemoveAll(name string) error {

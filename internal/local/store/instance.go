@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"strconv"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -82,7 +80,7 @@ func (i *instance) options(begun bool) *pebble.Options {
 		ErrorIfNotExists:            begun,
 		MemTableSize:                memtableBytes,
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       24,
 		LBaseMaxBytes:               64 << 20,
 		WALBytesPerSync:             0, // every batch is synced anyway
@@ -96,10 +94,6 @@ func (i *instance) options(begun bool) *pebble.Options {
 		o.Levels[l].FilterPolicy = bloom.FilterPolicy(10)                                             // most claims are new
 		o.Levels[l].BlockSize = 16 << 10
 	}
-	if v := os.Getenv("MT"); v != "" { n,_ := strconv.Atoi(v); o.MemTableSize = uint64(n)<<20 }
-	if v := os.Getenv("L0"); v != "" { n,_ := strconv.Atoi(v); o.L0CompactionThreshold = n }
-	if v := os.Getenv("LB"); v != "" { n,_ := strconv.Atoi(v); o.LBaseMaxBytes = int64(n)<<20 }
-	if v := os.Getenv("TF"); v != "" { n,_ := strconv.Atoi(v); o.TargetFileSizes[0] = int64(n)<<20 }
 	return o
 }
 
@@ -110,7 +104,7 @@ const nothingFlushed = "pebble: empty table"
 func (i *instance) listener() *pebble.EventListener {
 	logger := i.store.logger
 	return &pebble.EventListener{
-		BackgroundError: func(err error) { logger.Warn("store: background work failed", "err", err) },
+		BackgroundError: func(err error) { logger.Warn("store: background work failed", "err", err.Error()) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			logger.Error("store: a file is damaged", "dir", i.store.dir, "what", info.String())
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/fault"
 )
 
 // failures says how the store waits for a disk that has failed.
@@ -38,7 +39,7 @@ func (s *Store) failed(inst *instance) {
 		return // it did not come into use
 	}
 	s.failure = inst.cause
-	s.logger.Error("store: writes are refused until the disk works again", "dir", s.dir, "err", inst.cause)
+	s.logger.Error("store: writes are refused until the disk works again", "dir", s.dir, "err", inst.cause.Error())
 	for _, r := range s.flight {
 		r.answer(fmt.Errorf("store: the outcome is unknown, since the disk failed: %w", inst.cause))
 	}
@@ -51,17 +52,18 @@ func (s *Store) failed(inst *instance) {
 	}
 }
 
-// explain puts the causes that an operator can remove into words.
+// explain makes a fault of what the disk said: it is what a caller is told whose commit is refused.
 func explain(err error) error {
+	why := "the disk failed"
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("the disk is full: %w", err)
+		why = "the disk is full"
 	case errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("the disk quota is used up: %w", err)
+		why = "the disk quota is used up"
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("the disk is read-only: %w", err)
+		why = "the disk is read-only"
 	}
-	return fmt.Errorf("the disk failed: %w", err)
+	return fault.Because(fault.Unavailable, err, "%s; nothing was done, try again when it can be written to", why)
 }
 
 // reopen opens the directory anew as soon as the disk allows.
@@ -72,7 +74,7 @@ func (s *Store) reopen(dead *instance) {
 	for wait := dead.retryAfter(); s.pause(wait); wait = min(2*wait, s.failures.retryMax) {
 		inst, err := s.tryOpen()
 		if err != nil {
-			s.logger.Warn("store: the disk does not work yet", "dir", s.dir, "err", err, "again_in", min(2*wait, s.failures.retryMax))
+			s.logger.Warn("store: the disk does not work yet", "dir", s.dir, "err", err.Error(), "again_in", min(2*wait, s.failures.retryMax))
 			continue
 		}
 		inst.wait = wait

@@ -82,8 +82,10 @@ func (s *Store) submit(ctx context.Context, r *request) error {
 	}
 	select {
 	case err := <-r.done:
-		*r = request{done: r.done}
-		requests.Put(r)
+		if err == nil { // otherwise the committer of a dead instance may still look at it
+			*r = request{done: r.done}
+			requests.Put(r)
+		}
 		return err
 	case <-ctx.Done():
 		return ctx.Err() // the committer still has the request
@@ -106,9 +108,10 @@ func (s *Store) enqueue(r *request) error {
 	return nil
 }
 
+// signal wakes the committer that is in use. Each has a channel of its own, or a dead one could take the signal.
 func (s *Store) signal() {
 	select {
-	case s.wake <- struct{}{}:
+	case s.current.Load().wake <- struct{}{}:
 	default:
 	}
 }

@@ -63,7 +63,6 @@ type Store struct {
 	failure error      // why writes are refused; nil while they are taken
 	inbox   []*request // what waits for the committer
 	flight  []*request // what the committer has taken and not answered
-	wake    chan struct{}
 }
 
 var _ eventlog.Log = (*Store)(nil)
@@ -79,7 +78,6 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.warnOfTornLog()
 	if err := s.start(begun); err != nil {
 		s.free()
 		return nil, err
@@ -93,7 +91,7 @@ func newStore(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		dir: cfg.Dir, fs: cfg.FS, logger: cfg.Logger, now: cfg.Now,
-		quit: make(chan struct{}), wake: make(chan struct{}, 1), failures: defaultFailures,
+		quit: make(chan struct{}), failures: defaultFailures,
 	}
 	if s.fs == nil {
 		s.fs = vfs.Default
@@ -109,19 +107,38 @@ func newStore(cfg Config) (*Store, error) {
 }
 
 func (s *Store) start(begun bool) error {
-	inst, err := s.openInstance(begun)
+	if !begun {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	if err := s.checkLogs(); err != nil {
+		return err
+	}
+	inst, err := s.openInstance(true)
 	if err != nil {
 		return s.explainOpen(err)
-	}
-	if !begun {
-		if err := s.writeMarker(markerBegun); err != nil {
-			return fmt.Errorf("data directory %s: mark as begun: %w", s.dir, err)
-		}
 	}
 	if !s.resume(inst) {
 		return s.explainOpen(inst.cause)
 	}
 	s.workers.Go(s.sweepLapsed)
+	return nil
+}
+
+// begin creates the database. It is closed again, since Pebble makes the first log of a new database in an older
+// format, which does not tell damage in its middle from its end.
+func (s *Store) begin() error {
+	inst, err := s.openInstance(false)
+	if err != nil {
+		return s.explainOpen(err)
+	}
+	if err := inst.close(); err != nil {
+		return s.explainOpen(err)
+	}
+	if err := s.writeMarker(markerBegun); err != nil {
+		return fmt.Errorf("data directory %s cannot be written: %w", s.dir, err)
+	}
 	return nil
 }
 
@@ -148,7 +165,7 @@ func (s *Store) free() {
 	s.files.Unref()
 	s.cache.Unref()
 	if err := s.lock.Close(); err != nil {
-		s.logger.Warn("unlock the data directory", "dir", s.dir, "err", err)
+		s.logger.Warn("unlock the data directory", "dir", s.dir, "err", err.Error())
 	}
 }
 
