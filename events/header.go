@@ -36,6 +36,8 @@ type Header struct {
 	Settings *Settings `cbor:"17,keyasint,omitempty"` // control entry: the settings from here on
 	// Forgets is true on a control entry that starts a new dedup epoch.
 	Forgets bool `cbor:"18,keyasint,omitempty"`
+	// Finished, on a control entry of a purge, is the position before which every message is finished.
+	Finished Position `cbor:"19,keyasint,omitempty"`
 }
 
 // Totals count what a stream has held since its creation.

@@ -108,14 +108,14 @@ func (b *Broker) beginning(ctx context.Context, r *record, shard int, now events
 	}
 	s := newShard(&handle{broker: b, id: r.ID, keys: keys}, shard)
 	s.sender, s.ledger = queue.NewSender(b.Limits), queue.NewLedger(b.Limits)
-	return s.control(ctx, b, now, r.Version, &r.Settings, func(control events.Position) queue.Command {
+	return s.control(ctx, b, now, queue.Control{Version: r.Version, Settings: &r.Settings}, func(control events.Position) queue.Command {
 		return &queue.Configure{At: now, Version: r.Version, Settings: r.Settings, Control: control}
 	})
 }
 
 // control gives the appends of a control entry and of the events beside it, and applies both to the working state.
 // No events mean that there is nothing to do: then there are no appends either.
-func (s *shard) control(ctx context.Context, b *Broker, at events.Instant, version uint64, settings *events.Settings,
+func (s *shard) control(ctx context.Context, b *Broker, at events.Instant, says queue.Control,
 	command func(control events.Position) queue.Command) ([]eventlog.Append, error) {
 	place := s.sender.Tail
 	d, err := queue.Decide(s.ledger, command(place))
@@ -124,7 +124,7 @@ func (s *shard) control(ctx context.Context, b *Broker, at events.Instant, versi
 	}
 	var id events.BlockID
 	mustRead(b.Rand, id[:])
-	h := s.sender.Control(id, at, version, settings, false)
+	h := s.sender.Control(id, at, says)
 	h.Key = s.keys.Current()
 	message, err := s.sealed(ctx, place, h, events.EncodeHeader(h), nil)
 	if err != nil {

@@ -134,7 +134,7 @@ func (c *trim) run(ctx context.Context, r *runner) error {
 		return nil
 	}
 	if err := r.snapshotNow(ctx); err != nil {
-		return err
+		return storeFault(err)
 	}
 	if err := r.b.Log.Drop(ctx, r.ledgerStream, r.ledgerTrimmed, ledgerEnd); err != nil {
 		return storeFault(err)

@@ -138,3 +138,44 @@ func TestMaintainBuriesDeletedQueues(t *testing.T) {
 		}
 	})
 }
+
+// What was past its retention when the retention was raised stays so, looked at or not.
+func TestRaisedRetentionRevivesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q", false, func(c *CreateQueue) { c.Settings.RetentionSeconds = 60 })
+		for i := range 100 {
+			w.send(q, fmt.Sprintf("dead %d", i))
+		}
+		time.Sleep(40 * time.Second)
+		w.send(q, "young")
+		time.Sleep(21 * time.Second)
+		d, err := w.b.Update(w.ctx, UpdateQueue{Queue: q, RetentionSeconds: seconds(3600)})
+		if err != nil || d.Depth.Available != 1 {
+			t.Errorf("the depth is %+v, %v", d.Depth, err)
+		}
+		if all := w.drain(q); len(all) != 1 || all[0] != "young" {
+			t.Errorf("what is left is %v", all)
+		}
+	})
+}
+
+// A purge finishes delayed messages too, for a process that starts later as well.
+func TestPurgeOfDelayedMessages(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q", false)
+		m := out("later")
+		m[0].DelaySeconds = seconds(600)
+		w.sendBy(w.b, q, m...)
+		if n, err := w.b.Purge(w.ctx, q); n != 1 || err != nil {
+			t.Errorf("purged %d, %v", n, err)
+		}
+		w.restart()
+		if d, err := w.b.Describe(w.ctx, q); err != nil || *d.Depth != (Depth{}) {
+			t.Errorf("the depth is %+v, %v", d.Depth, err)
+		}
+		time.Sleep(601 * time.Second)
+		if all := w.drain(q); len(all) != 0 {
+			t.Errorf("what came is %v", all)
+		}
+	})
+}

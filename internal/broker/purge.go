@@ -99,13 +99,12 @@ func (c *purge) run(ctx context.Context, r *runner) error {
 			}
 			p.To, p.Sent = *c.to, sent
 		}
-		appends, err := r.control(ctx, r.b, at, 0, nil, func(control events.Position) queue.Command {
+		appends, err := r.control(ctx, r.b, at, queue.Control{Finished: p.To}, func(control events.Position) queue.Command {
 			p.Control = control
 			return p
 		})
 		c.messages = p.Messages
 		if err == nil {
-			r.sender.Forget(p.To)
 			r.blocks.forgetNear()
 		}
 		return appends, err

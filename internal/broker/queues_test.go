@@ -300,3 +300,41 @@ func TestPeek(t *testing.T) {
 		}
 	})
 }
+
+// A message whose retention ended under its last lease is discarded when that lapses: it is not moved, and keeps
+// neither its group nor the ticker waiting.
+func TestExhaustedAndExpired(t *testing.T) {
+	inWorld(t, func(w *world) {
+		dead := w.create("dead.fifo", true)
+		q := w.create("q.fifo", true, deadLetter(dead, 1), func(c *CreateQueue) { c.Settings.RetentionSeconds = 60 })
+		w.send(q, "g:1")
+		w.receiveBy(w.b, Receive{Queue: q, Max: 1, LeaseSeconds: seconds(100), WaitSeconds: seconds(0)})
+		time.Sleep(90 * time.Second)
+		w.send(q, "g:2")
+		p := w.poll(w.b, q, 20)
+		time.Sleep(10 * time.Second)
+		w.tick()
+		w.wantPoll(p, 10*time.Second, "2")
+		w.wantDepth(dead, 0, 0, 0)
+		w.log.ResetCounts()
+		w.tick()
+		h, _ := w.b.open(w.ctx, q)
+		if due := events.Instant(h.runner(0).exhausted.Load()); due <= w.now() {
+			t.Error("the ticker is asked for again and again")
+		}
+	})
+}
+
+// Delayed messages that are past their retention are not counted as delayed instead of those that are available.
+func TestDepthOfExpiredDelayed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q", false, func(c *CreateQueue) { c.Settings.RetentionSeconds, c.Settings.DelaySeconds = 60, 900 })
+		w.send(q, "never", "due")
+		time.Sleep(time.Minute)
+		now := out("now")
+		now[0].DelaySeconds = seconds(0)
+		w.sendBy(w.b, q, now...)
+		w.wantDepth(q, 1, 0, 0)
+		w.want(w.drain(q), "now")
+	})
+}

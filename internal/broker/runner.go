@@ -194,7 +194,7 @@ func (r *runner) idle() time.Duration {
 		return time.Hour
 	}
 	now := r.b.Now()
-	next := min(r.ledger.NextVisible(r.at()), now.Add(3600))
+	next := min(r.ledger.NextVisible(r.at()), r.sender.NextDue(r.at()), now.Add(3600))
 	for _, p := range r.parked {
 		if p.turn.Load() == waiting { // otherwise another shard serves it, and pokes this one if it gives it back
 			next = min(next, p.deadline)

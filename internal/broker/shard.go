@@ -25,8 +25,7 @@ type shard struct {
 	sender     *queue.Sender
 	ledger     *queue.Ledger
 	ledgerTail eventlog.Seq
-	confirmed  events.Instant  // when both ends were known last
-	purged     events.Position // before it every message was purged
+	confirmed  events.Instant // when both ends were known last
 	blocks     blocks
 	draft      *block // being committed
 	settled    settled
@@ -54,7 +53,7 @@ func (s *shard) at() events.Instant {
 func (s *shard) load(ctx context.Context) error {
 	s.loaded = false
 	s.ledger, s.sender = queue.NewLedger(s.b.Limits), queue.NewSender(s.b.Limits)
-	s.ledgerTail, s.ledgerBytes, s.senderBytes, s.purged = 0, 0, 0, 0
+	s.ledgerTail, s.ledgerBytes, s.senderBytes = 0, 0, 0
 	s.blocks.reset(s.b.CacheBytes)
 	s.settled = settled{}
 	if snap, ok, err := s.b.Log.Snapshot(ctx, s.ledgerStream, eventlog.Seq(1<<63)); err != nil {
@@ -114,7 +113,6 @@ func (s *shard) catchUp(ctx context.Context) error {
 			}
 		}
 	}
-	s.sender.Forget(s.purged)
 	s.confirmed = now
 	return nil
 }
@@ -154,11 +152,8 @@ func corrupt(e eventlog.Entry, err error) error {
 
 // observe keeps what lies beside the rules' state but follows from the same events.
 func (s *shard) observe(e events.Event) {
-	switch e := e.(type) {
-	case *events.Acked:
-		s.settled.add(e)
-	case *events.Purged:
-		s.purged = max(s.purged, e.To)
+	if a, ok := e.(*events.Acked); ok {
+		s.settled.add(a)
 	}
 }
 

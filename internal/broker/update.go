@@ -119,8 +119,12 @@ func (c *configure) run(ctx context.Context, r *runner) error {
 		if c.version <= r.ledger.Version {
 			return nil, nil
 		}
-		return r.control(ctx, r.b, at, c.version, &c.settings, func(control events.Position) queue.Command {
-			return &queue.Configure{At: at, Version: c.version, Settings: c.settings, Control: control}
+		to, sent, err := r.b.bisect(ctx, r.messageStream, r.ledger.Cursor, r.sender.Tail, r.ledger.ExpiredBefore(at))
+		if err != nil {
+			return nil, err
+		}
+		return r.control(ctx, r.b, at, queue.Control{Version: c.version, Settings: &c.settings}, func(control events.Position) queue.Command {
+			return &queue.Configure{At: at, Version: c.version, Settings: c.settings, Control: control, To: to, Sent: sent}
 		})
 	})
 }

@@ -88,7 +88,7 @@ func dedupSender() *queue.Sender {
 	s := queue.NewSender(queue.DefaultLimits)
 	v := defaults
 	v.Fifo, v.DedupSeconds = true, 300
-	s.Control(events.BlockID{1}, began, 1, &v, false)
+	s.Control(events.BlockID{1}, began, queue.Control{Version: 1, Settings: &v})
 	return s
 }
 

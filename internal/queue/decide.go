@@ -25,9 +25,6 @@ type Decision struct {
 // Need says what a Lease must see.
 type Need struct {
 	From events.Position // blocks from here on
-	// Expired is true when what stands at the cursor is past its retention: the broker may look for the end of that
-	// by bisection and skip to it with an Expire.
-	Expired bool
 }
 
 // Outcome says what became of one receipt.
@@ -101,6 +98,9 @@ type Configure struct {
 	Version  uint64
 	Settings events.Settings
 	Control  events.Position // where the control entry of the same commit stands
+	// To and Sent are those of an Expire at the same instant, under the settings so far.
+	To   events.Position
+	Sent uint64
 }
 
 // Purge finishes every message before To.
@@ -190,7 +190,7 @@ func decideConfigure(l *Ledger, c *Configure) (d Decision) {
 	}
 	// What is past its retention under the old settings does not come back under the new ones.
 	if l.Version > 0 && c.Settings.RetentionSeconds > l.Settings.RetentionSeconds {
-		d = decideExpire(l, &Expire{At: c.At, Max: l.Len()})
+		d = decideExpire(l, &Expire{At: c.At, Max: l.Len(), To: c.To, Sent: c.Sent})
 	}
 	d.Events = append(d.Events, &events.Configured{At: c.At, Version: c.Version, Settings: c.Settings, Control: c.Control})
 	return d

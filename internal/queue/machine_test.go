@@ -44,15 +44,9 @@ type machine struct {
 	*world
 	twin     *twin
 	leases   []queue.Held // every receipt ever given
-	steps    []senderStep
+	steps    []queue.BlockAt
 	saved    savedState
 	settings events.Settings
-}
-
-// senderStep is what a replay of the message stream needs: a block, or a purge that the sender was told of.
-type senderStep struct {
-	block  *queue.BlockAt
-	purged events.Position
 }
 
 // savedState is a snapshot of both folds, and how much of the logs was in them.
@@ -136,7 +130,7 @@ func (m *machine) wrote(n int) {
 		if err != nil {
 			panic(err)
 		}
-		m.steps = append(m.steps, senderStep{block: &queue.BlockAt{Seq: b.Seq, Header: h}})
+		m.steps = append(m.steps, queue.BlockAt{Seq: b.Seq, Header: h})
 	}
 }
 
@@ -274,10 +268,8 @@ func (m *machine) purge(t *rapid.T) {
 		return
 	}
 	n, forgets := len(m.blocks), rapid.Bool().Draw(t, "forgets")
-	m.control(m.twin.version, nil, forgets)
-	m.sender.Forget(to)
+	m.control(m.twin.version, nil, forgets, to)
 	m.wrote(n)
-	m.steps = append(m.steps, senderStep{purged: to})
 	if want := m.twin.purge(to, forgets); c.Messages != want {
 		t.Fatalf("purged %d, the twin says %d", c.Messages, want)
 	}
@@ -409,13 +401,9 @@ func foldLedger(l *queue.Ledger, log []events.Event) *queue.Ledger {
 	return l
 }
 
-func foldSender(s *queue.Sender, steps []senderStep) *queue.Sender {
+func foldSender(s *queue.Sender, steps []queue.BlockAt) *queue.Sender {
 	for _, x := range steps {
-		if x.block != nil {
-			s.Evolve(x.block.Seq, x.block.Header)
-		} else {
-			s.Forget(x.purged)
-		}
+		s.Evolve(x.Seq, x.Header)
 	}
 	s.Settle()
 	return s

@@ -187,9 +187,18 @@ func (s *Sender) Close() *events.Header {
 	return h
 }
 
-// Control gives the header of a control entry at the tail, and applies it. Nil settings leave them as they are.
-func (s *Sender) Control(id events.BlockID, at events.Instant, version uint64, settings *events.Settings, forgets bool) *events.Header {
-	h := &events.Header{Kind: events.Control, ID: id, At: at, Version: max(version, s.Version), Settings: settings, Forgets: forgets}
+// Control is what a control entry says to senders.
+type Control struct {
+	Version  uint64           // of Settings
+	Settings *events.Settings // nil: they stay as they are
+	Forgets  bool             // deduplication starts anew
+	Finished events.Position  // a purge has finished every message before it
+}
+
+// Control gives the header of a control entry at the tail, and applies it.
+func (s *Sender) Control(id events.BlockID, at events.Instant, c Control) *events.Header {
+	h := &events.Header{Kind: events.Control, ID: id, At: at, Version: max(c.Version, s.Version), Settings: c.Settings,
+		Forgets: c.Forgets, Finished: c.Finished}
 	s.control(h)
 	s.Tail++
 	s.finish(h)
@@ -232,6 +241,9 @@ func (s *Sender) control(h *events.Header) {
 	if h.Forgets {
 		s.Epoch++
 		s.window = window{}
+	}
+	if h.Finished > 0 {
+		s.finished(h.Finished)
 	}
 }
 
@@ -287,8 +299,8 @@ func (s *Sender) delayedAhead(l *Ledger, at events.Instant) (n uint64) {
 	return n
 }
 
-// Forget drops the messages before a position from those that are not due: a purge has finished them.
-func (s *Sender) Forget(before events.Position) {
+// finished drops the messages before a position from those that are not due.
+func (s *Sender) finished(before events.Position) {
 	for _, d := range s.due.Items() {
 		if d.Position < before {
 			s.due.Delete(d)

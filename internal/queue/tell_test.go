@@ -21,8 +21,7 @@ func (s *script) purgeAll(a words) []string {
 	}
 	d, err := s.decide(c)
 	if err == nil {
-		s.control(0, nil, a.has("forgets"))
-		s.sender.Forget(c.To)
+		s.control(0, nil, a.has("forgets"), c.To)
 	}
 	return s.answer(d, err)
 }

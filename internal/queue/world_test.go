@@ -45,15 +45,15 @@ func (w *world) configure(version uint64, s events.Settings) queue.Decision {
 	c := &queue.Configure{At: w.at(), Version: version, Settings: s, Control: w.sender.Tail}
 	d, _ := queue.Decide(w.ledger, c)
 	if len(d.Events) > 0 {
-		w.control(version, &s, false)
+		w.control(version, &s, false, 0)
 		w.apply(d.Events)
 	}
 	return d
 }
 
-func (w *world) control(version uint64, s *events.Settings, forgets bool) {
+func (w *world) control(version uint64, s *events.Settings, forgets bool, finished events.Position) {
 	seq := w.sender.Tail
-	w.blocks = append(w.blocks, queue.BlockAt{Seq: seq, Header: w.sender.Control(w.block(), w.at(), version, s, forgets)})
+	w.blocks = append(w.blocks, queue.BlockAt{Seq: seq, Header: w.sender.Control(w.block(), w.at(), queue.Control{Version: version, Settings: s, Forgets: forgets, Finished: finished})})
 	w.sender.Settle()
 }
 
