@@ -173,11 +173,16 @@ func inits(t *tree) (breaches []string) {
 	return breaches
 }
 
-// sleeps finds tests that wait for real. In a file that uses testing/synctest time is not real.
+// sleeps finds tests that wait for real. In a package whose tests run in bubbles of testing/synctest time is not real.
 func sleeps(t *tree) (breaches []string) {
-	asleep := map[string]bool{}
+	asleep, bubbles := map[string]bool{}, map[string]bool{}
 	for _, f := range t.files {
-		if !f.test || f.imports()["synctest"] == "testing/synctest" {
+		if f.test && f.imports()["synctest"] == "testing/synctest" {
+			bubbles[path.Dir(f.path)] = true
+		}
+	}
+	for _, f := range t.files {
+		if !f.test || bubbles[path.Dir(f.path)] {
 			continue
 		}
 		f.calls("time", func(s *ast.SelectorExpr) {

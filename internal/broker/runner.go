@@ -280,7 +280,9 @@ func (r *runner) ready(ctx context.Context) error {
 	case !r.loaded:
 		return r.load(ctx)
 	case !r.b.Exclusive && r.b.Now()-r.confirmed > tailAge:
-		return r.catchUp(ctx) // by now the streams may have lost entries behind their old ends
+		err := r.catchUp(ctx) // by now the streams may have lost entries behind their old ends
+		r.loaded = err == nil
+		return err
 	}
 	return nil
 }

@@ -50,7 +50,19 @@ func (s *shard) at() events.Instant {
 }
 
 // load folds both streams from their newest snapshots.
-func (s *shard) load(ctx context.Context) error {
+func (s *shard) load(ctx context.Context) (err error) {
+	for range 3 { // others may drop what it is about to read
+		if err = s.loadOnce(ctx); err == nil {
+			return nil
+		}
+		if _, gone := truncated(err); !gone {
+			break
+		}
+	}
+	return err
+}
+
+func (s *shard) loadOnce(ctx context.Context) error {
 	s.loaded = false
 	s.ledger, s.sender = queue.NewLedger(s.b.Limits), queue.NewSender(s.b.Limits)
 	s.ledgerTail, s.ledgerBytes, s.senderBytes = 0, 0, 0
@@ -71,7 +83,7 @@ func (s *shard) load(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 		}
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.follow(ctx); err != nil {
 		return err
 	}
 	if s.ledger.Version == 0 || s.sender.Version == 0 {
@@ -81,8 +93,18 @@ func (s *shard) load(ctx context.Context) error {
 	return nil
 }
 
-// catchUp folds what others, or an earlier life of this process, have written since.
+// catchUp folds what others, or an earlier life of this process, have written since. Where they have dropped what was
+// not folded yet, a newer snapshot stands.
 func (s *shard) catchUp(ctx context.Context) error {
+	err := s.follow(ctx)
+	if _, gone := truncated(err); gone {
+		return s.load(ctx)
+	}
+	return err
+}
+
+// follow reads on from what was folded.
+func (s *shard) follow(ctx context.Context) error {
 	now := s.b.Now()
 	// The ledger first: a message that it names is then in the message stream.
 	for {

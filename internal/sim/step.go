@@ -138,7 +138,7 @@ func (s *simulation) drawOffset() events.Instant {
 func (s *simulation) leave() {
 	c := one(s.rand, s.running...)
 	calls, _ := s.waiting()
-	if c.what == "close" || c.what == "tick" || slices.ContainsFunc(calls, func(x *call) bool { return x.who == c.name }) {
+	if c.what == "close" || c.what == "tick" || c.what == "maintain" || slices.ContainsFunc(calls, func(x *call) bool { return x.who == c.name }) {
 		return // what waits for the store itself would go on with a context that has ended, and race with its own keys
 	}
 	s.note("the caller of %s leaves", c.name)

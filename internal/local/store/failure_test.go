@@ -155,7 +155,7 @@ func (a *senders) insist(c eventlog.Commit) bool {
 		if a.stop.Load() && a.store.Healthy() != nil {
 			return false
 		}
-		time.Sleep(time.Millisecond) // a client's back-off
+		<-time.After(time.Millisecond) // a client's back-off
 	}
 }
 
@@ -193,7 +193,7 @@ func (a *senders) checkHas(s *Store, acked [][]eventlog.Writer) {
 // eventually waits for something that other goroutines bring about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !ok(); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}
