@@ -49,12 +49,7 @@ func clock() int64 { return int64(time.Since(epoch)) + 1 }
 func newLoad(s *server, clients, messages, groups, size int) (*load, error) {
 	l := &load{srv: s, led: newLedger(messages, groups, s.ordered), size: size, limit: phaseLimit, quiet: quietTime}
 	for range clients {
-		c, err := dial(s)
-		if err != nil {
-			l.hangUp()
-			return nil, err
-		}
-		l.conns = append(l.conns, c)
+		l.conns = append(l.conns, dial(s))
 	}
 	name := fmt.Sprintf("bench-%d", time.Now().UnixNano())
 	if groups > 0 {
@@ -84,25 +79,19 @@ func (l *load) hangUp() {
 }
 
 // redial replaces the connections after the server was restarted.
-func (l *load) redial(s *server) error {
+func (l *load) redial(s *server) {
 	l.srv = s
 	for i := range l.conns {
 		l.conns[i].close()
-		c, err := dial(s)
-		if err != nil {
-			return err
-		}
-		l.conns[i] = c
+		l.conns[i] = dial(s)
 	}
-	return nil
 }
 
 // close removes the queue, so that no backlog disturbs what comes after.
 func (l *load) close() {
-	if c, err := dial(l.srv); err == nil {
-		c.call("DELETE", l.path.queue, 204)
-		c.close()
-	}
+	c := dial(l.srv)
+	c.call("DELETE", l.path.queue, 204)
+	c.close()
 	l.hangUp()
 }
 

@@ -18,6 +18,7 @@ import (
 type conn struct {
 	c     net.Conn
 	r     *bufio.Reader
+	addr  string
 	head  string    // the header lines that never change
 	until time.Time // the socket's deadline
 	out   []byte    // request
@@ -29,16 +30,24 @@ type conn struct {
 // callSecondsMax is longer than any long poll.
 const callSecondsMax = 60
 
-func dial(s *server) (*conn, error) {
-	c, err := net.DialTimeout("tcp", s.addr, 10*time.Second)
-	if err != nil {
-		return nil, err
-	}
+// dial gives a connection that is made at its first call: one that says nothing for long is closed by the server.
+func dial(s *server) *conn {
 	head := " HTTP/1.1\r\nHost: " + s.addr + "\r\nAuthorization: Bearer " + s.token + "\r\nAccept: application/json\r\n"
-	return &conn{c: c, r: bufio.NewReaderSize(c, 32<<10), head: head}, nil
+	return &conn{addr: s.addr, head: head}
 }
 
-func (c *conn) close() { c.c.Close() }
+func (c *conn) connect() (err error) {
+	if c.c, err = net.DialTimeout("tcp", c.addr, 10*time.Second); err == nil {
+		c.r = bufio.NewReaderSize(c.c, 32<<10)
+	}
+	return err
+}
+
+func (c *conn) close() {
+	if c.c != nil {
+		c.c.Close()
+	}
+}
 
 // call sends c.body and leaves the answer in c.resp. Any status but want is an error with the server's own words.
 func (c *conn) call(method, path string, want int) error {
@@ -48,6 +57,11 @@ func (c *conn) call(method, path string, want int) error {
 		c.out = append(strconv.AppendInt(c.out, int64(len(c.body)), 10), "\r\n"...)
 	}
 	c.out = append(append(c.out, "\r\n"...), c.body...)
+	if c.c == nil {
+		if err := c.connect(); err != nil {
+			return err
+		}
+	}
 	// Moving a deadline costs a timer operation, so it is moved once in a while and not at every call.
 	if now := time.Now(); c.until.Sub(now) < callSecondsMax*time.Second {
 		c.until = now.Add(2 * callSecondsMax * time.Second)

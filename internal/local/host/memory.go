@@ -36,5 +36,5 @@ func (m *memory) adjust() {
 	}
 	metrics.Read(m.live)
 	live := int64(m.live[0].Value.Uint64())
-	debug.SetMemoryLimit(max(heapFloor, live+live/2))
+	debug.SetMemoryLimit(max(heapFloor, live+live*3/10))
 }

@@ -34,7 +34,7 @@ type instance struct {
 }
 
 const (
-	cacheBytes    = 48 << 20 // blocks and memtables together
+	cacheBytes    = 24 << 20 // blocks and memtables together
 	memtableBytes = 8 << 20
 	openFilesMax  = 500
 )
