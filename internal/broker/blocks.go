@@ -37,10 +37,10 @@ type blocks struct {
 	cached *btree.BTreeG[*block] // by place
 	used   *list.List            // of *block, last used first
 	bytes  int
-	budget int
+	budget func() int
 }
 
-func (c *blocks) reset(budget int) {
+func (c *blocks) reset(budget func() int) {
 	*c = blocks{budget: budget, used: list.New()}
 	c.cached = btree.NewBTreeGOptions(func(a, b *block) bool { return a.Seq < b.Seq }, btree.Options{NoLocks: true})
 }
@@ -105,7 +105,12 @@ func (c *blocks) keep(b *block) {
 		c.cached.Set(b)
 		c.bytes += b.bytes
 	}
-	for c.bytes > c.budget && c.used.Len() > 1 {
+	c.shrink()
+}
+
+// shrink lets go of the blocks unused longest, until the cache is within its budget.
+func (c *blocks) shrink() {
+	for most := c.budget(); c.bytes > most && c.used.Len() > 1; {
 		old := c.used.Remove(c.used.Back()).(*block)
 		old.element = nil
 		c.cached.Delete(old)

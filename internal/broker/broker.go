@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leaselog/leaselog/events"
@@ -33,7 +34,7 @@ type Config struct {
 	Shards     int                   // of a new standard queue; default 1
 	// Exclusive says that no other process writes to the log, so that what was read last is its end.
 	Exclusive  bool
-	CacheBytes int          // of decoded blocks, over all shards; default 32 MB
+	CacheBytes int          // of decoded blocks, shared by the shards that are loaded; default 24 MB
 	Limits     queue.Limits // default queue.DefaultLimits
 	Logger     *slog.Logger // default: nothing is logged
 	// Turn is called by a runner, with its name, before it goes on: after it was woken, and after each answer it gave.
@@ -49,6 +50,7 @@ type Broker struct {
 	life    context.Context // ends when the broker stops for good
 	end     context.CancelFunc
 	running sync.WaitGroup // runners
+	shards  atomic.Int64   // how many of them
 	mu      sync.Mutex     // guards what follows
 	closing bool
 	queues  map[events.QueueID]*handle
@@ -76,7 +78,7 @@ func New(c Config) (*Broker, error) {
 	}
 	c.Shards = max(1, c.Shards)
 	if c.CacheBytes == 0 {
-		c.CacheBytes = 32 << 20
+		c.CacheBytes = 24 << 20
 	}
 	if c.Limits == (queue.Limits{}) {
 		c.Limits = queue.DefaultLimits
@@ -108,3 +110,6 @@ func (b *Broker) Close() {
 
 // Abandon ends the broker at once, as a crash does: nothing is finished or answered.
 func (b *Broker) Abandon() { b.end() }
+
+// cacheShare is how many bytes of decoded blocks one shard may keep.
+func (b *Broker) cacheShare() int { return b.CacheBytes / int(max(1, b.shards.Load())) }

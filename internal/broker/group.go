@@ -52,7 +52,7 @@ var (
 
 func newGroup(ctx context.Context, r *runner, cmds []command) *group {
 	return &group{runner: r, ctx: ctx, cmds: cmds, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
-		ledgerMark: r.ledger.Mark(), parkedBefore: slices.Clone(r.parked)}
+		ledgerMark: r.ledger.Mark(), parkedBefore: slices.Clip(r.parked)}
 }
 
 // decide takes the sends first: what they add can be handed out in the same commit. Both keep their order.
@@ -92,9 +92,18 @@ func (g *group) sends(cmds []command) (rest, others []command) {
 func (g *group) try(c command) error {
 	err := c.decide(g)
 	if !errors.Is(err, errLater) && !errors.Is(err, errParked) {
-		g.decided, g.errs = append(g.decided, c), append(g.errs, err)
+		g.outcome(c, err)
 	}
 	return err
+}
+
+// outcome keeps the answer of a command. That what it had to see was dropped follows, nearly always, from a state
+// that others have left behind.
+func (g *group) outcome(c command, err error) {
+	if _, gone := truncated(err); gone {
+		g.restsOnLedger, g.restsOnMessages = true, true
+	}
+	g.decided, g.errs = append(g.decided, c), append(g.errs, err)
 }
 
 // apply adds the events of a decision to the group and to the working state.

@@ -121,6 +121,7 @@ type trim struct {
 func (c *trim) decide(*group) error { panic("trim runs alone") }
 
 func (c *trim) run(ctx context.Context, r *runner) error {
+	r.blocks.shrink() // others may need the room by now
 	end, _, err := r.b.bisect(ctx, r.messageStream, 0, min(r.ledger.Cursor, r.sender.Tail), c.keep.Before)
 	if err != nil {
 		return err

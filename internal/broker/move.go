@@ -111,20 +111,22 @@ func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err
 		}
 		m := &move{from: from, to: to, fromMark: from.ledger.Mark(), toMark: to.ledger.Mark(), senderMark: to.sender.Mark()}
 		commit, err := m.build(ctx)
-		if err != nil || len(commit.Appends) == 0 {
+		_, stale := truncated(err) // others have moved or finished what stood there
+		if err == nil && len(commit.Appends) > 0 {
+			err = from.persist(ctx, commit, func(error) { to.stall() })
+			to.stalled.Store(false)
+			if err == nil {
+				from.stands(commit)
+				to.stands(commit)
+				from.publish()
+				return len(m.items), nil
+			}
+		} else if !stale || attempt > 0 {
 			m.rollback()
 			return 0, err
 		}
-		err = from.persist(ctx, commit, func(error) { to.stall() })
-		to.stalled.Store(false)
-		if err == nil {
-			from.stands(commit)
-			to.stands(commit)
-			from.publish()
-			return len(m.items), nil
-		}
 		m.rollback()
-		if !isConflict(err) {
+		if !stale && !isConflict(err) {
 			from.loaded, to.loaded = isRefused(err), isRefused(err)
 			return 0, storeFault(err)
 		}

@@ -247,7 +247,7 @@ func (g *group) serve() {
 		found, err := p.again(g)
 		switch {
 		case err != nil:
-			g.decided, g.errs = append(g.decided, p), append(g.errs, err)
+			g.outcome(p, err)
 		case found:
 			g.served = append(g.served, p)
 		default:
@@ -302,6 +302,7 @@ func (c *receive) find(g *group) error {
 		}
 		if err != nil || n < len(c.taken) { // what cannot be handed out is not leased
 			g.ledger.Rollback(mark)
+			g.blocks.forgetNear() // the cursor has moved back
 			g.happened, g.items, limit = g.happened[:before], items, n
 		}
 		if err != nil {
@@ -373,6 +374,9 @@ func (c *receive) fits() int {
 
 // skipExpired moves the cursor over a long run of messages that are past their retention, found by bisection.
 func (g *group) skipExpired() error {
+	if s := g.ledger.Settings.Status; s == events.Deleted || s == events.Shredded {
+		return queue.ErrDeleted() // what it would read may be dropped already
+	}
 	before := g.ledger.ExpiredBefore(g.at)
 	g.blocks.advance(g.ledger.Cursor)
 	if len(g.blocks.near) == 0 && g.ledger.Cursor < g.sender.Tail {

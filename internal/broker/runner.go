@@ -144,6 +144,8 @@ func (r *runner) take() (cmds []command, stopped error) {
 
 // loop is the runner's goroutine.
 func (r *runner) loop() {
+	r.b.shards.Add(1)
+	defer r.b.shards.Add(-1)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -247,6 +249,7 @@ func (r *runner) process(ctx context.Context, cmds []command) {
 			}
 		}
 		look = r.next(ctx)
+		r.group = nil // not by defer: whoever recovers from a panic must know
 	}
 	r.publish()
 }
@@ -344,7 +347,6 @@ func (r *runner) next(ctx context.Context) (look bool) {
 		n = min(n, 1)
 	}
 	cmds, after := r.later[:n:n], r.later[n:]
-	defer func() { r.group = nil }()
 	for attempt := 0; ; attempt++ {
 		g := newGroup(ctx, r, cmds)
 		r.group = g

@@ -186,8 +186,8 @@ func TestBrokenShard(t *testing.T) {
 		w.receive(q, 10)
 		waiting := w.poll(w.b, q, 20)
 		if err := h.runner(0).still(w.ctx, func() error {
-			// Enough for the group's own id and not for a lease's: it panics with the receive's turn in hand.
-			h.runner(0).rand = bufio.NewReader(bytes.NewReader(make([]byte, 16)))
+			// Enough for the ids of two groups and not for a lease's: it panics with the receive's turn in hand.
+			h.runner(0).rand = bufio.NewReader(bytes.NewReader(make([]byte, 32)))
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -340,4 +340,106 @@ func TestSnapshots(t *testing.T) {
 		w.ack(q, held...)
 		w.want(w.drain(q), "held")
 	})
+}
+
+// A poll that a shard could not look for, since another held its turn, is found there when it was given back.
+func TestTurnElsewhere(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q", false)
+		w.send(q, "warm")
+		w.send(q, "warm")
+		h, _ := w.b.open(w.ctx, q)
+		w.drain(q)
+		c := &receive{reply: newReply(), request: &Receive{Queue: q, Max: 1}, deadline: w.now() + 20_000, shards: []*runner{h.runner(0), h.runner(1)}}
+		c.turn.Store(deciding) // as if shard 0 were at it
+		h.runner(1).do(c)
+		synctest.Wait()
+		c.giveBack()
+		synctest.Wait()
+		w.send(q, "a") // one of the two reaches shard 1
+		w.send(q, "b")
+		began := time.Now()
+		if err := c.await(w.ctx); err != nil || len(c.taken) != 1 || time.Now() != began {
+			t.Errorf("%v, %d messages after %v", err, len(c.taken), time.Since(began))
+		}
+	}, onShards(2))
+}
+
+// The dead-letter queue's own callers do not wait either while a move is not confirmed.
+func TestSilentMove(t *testing.T) {
+	forKinds(t, func(w *world, k kind, dead events.QueueID) {
+		q := w.create("source", k.fifo, deadLetter(dead, 1))
+		w.send(q, "g:a")
+		for range k.shards {
+			w.send(dead, "g:warm")
+			w.drain(dead)
+		}
+		w.exhaust(q, 1)
+		w.log.Plan(func(c eventlogtest.Call) eventlogtest.Fault {
+			if c.Op == eventlogtest.OpCommit {
+				return eventlogtest.Before
+			}
+			return eventlogtest.Pass
+		})
+		ticked := make(chan struct{})
+		go func() {
+			w.tick()
+			close(ticked)
+		}()
+		synctest.Wait()
+		for range k.shards * 3 {
+			began := time.Now()
+			_, err := w.b.Send(w.ctx, dead, out("g:x"))
+			if took := time.Since(began); err == nil || took > answeredWithin {
+				w.t.Errorf("answered after %v: %v", took, err)
+			}
+		}
+		w.log.Plan(nil)
+		<-ticked
+		time.Sleep(2 * time.Second)
+		if got := w.drain(dead); len(got) == 0 {
+			w.t.Error("nothing was moved")
+		}
+	})
+}
+
+// What was refused while a write was not confirmed is not done afterwards, and a write that lost its place is not
+// made elsewhere after its caller was told that its outcome is not known.
+func TestSilenceThenConflict(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q, other := w.create("q", false), w.another()
+		w.send(q, "warm")
+		w.drain(q)
+		w.log.Plan(func(c eventlogtest.Call) eventlogtest.Fault {
+			if c.Op == eventlogtest.OpCommit {
+				return eventlogtest.Before
+			}
+			return eventlogtest.Pass
+		})
+		h, _ := w.b.open(w.ctx, q)
+		codes := make(chan fault.Code, 3)
+		if err := h.runner(0).still(w.ctx, func() error { // so that they are taken at once, and two are left for later
+			for range 3 {
+				go func() {
+					_, err := w.b.Send(w.ctx, q, many("", 700))
+					codes <- fault.Of(err).Code
+				}()
+			}
+			synctest.Wait()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		began, got := time.Now(), map[fault.Code]int{}
+		for range 3 {
+			got[<-codes]++
+		}
+		if took := time.Since(began); took > answeredWithin || got[fault.Unconfirmed] != 1 || got[fault.Unavailable] != 2 {
+			t.Errorf("%v after %v", got, took)
+		}
+		w.log.Plan(nil)
+		w.sendBy(other, q, out("theirs")...)
+		time.Sleep(2 * time.Second)
+		w.want(w.drain(q), "theirs")
+	}, shared)
 }

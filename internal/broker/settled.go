@@ -48,7 +48,12 @@ func (b *Broker) wasAcked(ctx context.Context, r receipt) (bool, error) {
 	seq, err := b.bisectLedger(ctx, stream, last.Next(), b.Now()-rememberSettled)
 	for err == nil && seq < last.Next() {
 		var entries []eventlog.Entry
-		if entries, err = b.Log.Read(ctx, stream, seq, eventlog.Limits{Bytes: 1 << 20}); err != nil || len(entries) == 0 {
+		entries, err = b.Log.Read(ctx, stream, seq, eventlog.Limits{Bytes: 1 << 20})
+		if t, gone := truncated(err); gone {
+			seq, err = t.To, nil // dropped just now
+			continue
+		}
+		if err != nil || len(entries) == 0 {
 			break
 		}
 		for _, e := range entries {

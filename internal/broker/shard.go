@@ -56,8 +56,11 @@ func (s *shard) load(ctx context.Context) (err error) {
 			return nil
 		}
 		if _, gone := truncated(err); !gone {
-			break
+			return err
 		}
+	}
+	if r, recordErr := s.b.readRecord(ctx, s.id); recordErr == nil && r.gone() {
+		return queue.ErrDeleted() // its streams were dropped without a snapshot
 	}
 	return err
 }
@@ -66,7 +69,7 @@ func (s *shard) loadOnce(ctx context.Context) error {
 	s.loaded = false
 	s.ledger, s.sender = queue.NewLedger(s.b.Limits), queue.NewSender(s.b.Limits)
 	s.ledgerTail, s.ledgerBytes, s.senderBytes = 0, 0, 0
-	s.blocks.reset(s.b.CacheBytes)
+	s.blocks.reset(s.b.cacheShare)
 	s.settled = settled{}
 	if snap, ok, err := s.b.Log.Snapshot(ctx, s.ledgerStream, eventlog.Seq(1<<63)); err != nil {
 		return storeFault(err)

@@ -178,7 +178,7 @@ func leaseOf(receipt string) (id events.LeaseID) {
 
 // alone holds that nobody else holds a lease on the message, nor on another of its group where that is not allowed.
 func (s *simulation) alone(h *hold, atOnce bool) {
-	if atOnce {
+	if atOnce || h.until <= s.now() {
 		return
 	}
 	for _, other := range s.held {
@@ -208,6 +208,7 @@ func (h *hold) in() *letter {
 func (s *simulation) acked(ctx context.Context, h *hold, err error) {
 	l, n := h.in(), h.attempt.n
 	mine := l.fate == "acked" && l.endedBy == h.lease
+	c := ctx.Value(commandKey{}).(*command)
 	switch {
 	case err == nil:
 		s.must(mine, "the ack of message %d was answered, and the log does not have it (%s)", n, l.fate)
@@ -217,8 +218,8 @@ func (s *simulation) acked(ctx context.Context, h *hold, err error) {
 		}
 	case fault.Is(err, fault.LeaseEnded):
 		s.count("ack refused")
-		s.must(!mine || s.now()-l.ended > 290_000-s.Clocks.slack(), "message %d was acked by this lease just now, and its ack is refused", n)
-		s.holds(h, l, "ack")
+		s.must(!mine || l.changed > c.before || s.now()-l.ended > 290_000-s.Clocks.slack(), "message %d was acked by this lease just now, and its ack is refused", n)
+		s.holds(c, h, l, "ack")
 	default:
 		s.may(ctx, err, s.notFound(h.queue)...)
 	}
@@ -236,15 +237,15 @@ func (s *simulation) extended(ctx context.Context, h *hold, seconds uint32, alon
 		}
 	case fault.Is(err, fault.LeaseEnded):
 		h.until = 0
-		s.holds(h, l, "extension")
+		s.holds(c, h, l, "extension")
 	default:
 		s.may(ctx, err, s.notFound(h.queue)...)
 	}
 }
 
-// holds fails when a lease is live that was just called ended.
-func (s *simulation) holds(h *hold, l *letter, what string) {
-	live := l.fate == "" && l.leases[len(l.leases)-1] == h.lease && l.live(s.now()+s.Clocks.slack())
+// holds fails when a lease was live all the time that is called ended.
+func (s *simulation) holds(c *command, h *hold, l *letter, what string) {
+	live := l.fate == "" && l.changed <= c.before && l.leases[len(l.leases)-1] == h.lease && l.live(s.now()+s.Clocks.slack())
 	s.must(!live, "the %s of message %d is refused, and its lease lives until %.3f", what, h.attempt.n, float64(l.visible-epoch)/1000)
 }
 
@@ -283,7 +284,7 @@ func (s *simulation) empty(l *life, k *known, before view) {
 // deliverable gives a message that any receive between two instants must find.
 func (sh *wShard) deliverable(from, to events.Instant, inFlight, lookAhead int) *letter {
 	live, ahead := 0, 0
-	groups := map[events.Hash]bool{}
+	groups := map[string]bool{}
 	for _, l := range sh.alive {
 		if l.leased && l.visible > from {
 			live++

@@ -36,6 +36,7 @@ type attempt struct {
 	queue              events.QueueID
 	body, group, dedup string
 	answer             answer
+	delay              *uint32 // nil: the queue's
 	letter             *letter // where it stands in the log, nil while it does not
 	acked              bool    // an ack was answered with success
 	ackedAt            events.Instant
@@ -141,7 +142,8 @@ func (s *simulation) send(l *life, k *known) {
 		o := broker.Outgoing{Message: events.Message{Body: []byte(a.body), Group: a.group, Dedup: a.dedup,
 			Attributes: []events.Attribute{{Name: "n", Type: "s", Value: []byte(strconv.Itoa(a.n))}}}}
 		if chance(s.rand, 0.15) {
-			o.DelaySeconds = new(uint32(s.rand.IntN(5)))
+			a.delay = new(uint32(s.rand.IntN(5)))
+			o.DelaySeconds = a.delay
 		}
 		out = append(out, o)
 	}

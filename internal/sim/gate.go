@@ -118,6 +118,8 @@ func (s *simulation) settleCall(c *call, f fate) {
 			err = &eventlog.Refused{Cause: errLost}
 		}
 	}
+	op, _, _ := strings.Cut(c.what, " ")
+	s.count(op)
 	if s.count("call " + string(f)); c.commit != nil && isConflict(err) {
 		s.count("conflict")
 	}

@@ -38,7 +38,7 @@ func (w *witness) small(sh *wShard) {
 			break
 		}
 		n++
-		if l.receives == 0 && l.group != (events.Hash{}) && sh.ruling.Fifo {
+		if l.receives == 0 && l.group != "" {
 			held++
 		}
 		if l.live(sh.high) {
@@ -67,13 +67,13 @@ func (w *witness) event(sh *wShard, ev events.Event, arrivals map[events.Message
 		for _, p := range ev.Items {
 			l := w.find(sh, p, ev)
 			w.must(l.live(ev.At), "message %d is extended without a live lease", l.attempt.n)
-			l.visible, l.touched = ev.Until, l.receives
+			l.visible, l.touched, l.changed = ev.Until, l.receives, w.commits
 		}
 	case *events.Released:
 		for _, p := range ev.Items {
 			l := w.find(sh, p, ev)
 			w.must(l.live(ev.At), "message %d is released without a live lease", l.attempt.n)
-			l.visible, l.touched, l.leased = ev.Visible, l.receives, false
+			l.visible, l.touched, l.leased, l.changed = ev.Visible, l.receives, false, w.commits
 		}
 	case *events.Acked:
 		w.acked(sh, ev)
@@ -100,7 +100,7 @@ func (w *witness) find(sh *wShard, p events.Position, ev events.Event) *letter {
 
 // end takes a message out of its queue.
 func (w *witness) end(l *letter, fate string, at events.Instant) {
-	l.fate, l.ended = fate, at
+	l.fate, l.ended, l.changed = fate, at, w.commits
 	l.shard.alive = slices.DeleteFunc(l.shard.alive, func(x *letter) bool { return x == l })
 }
 
@@ -147,7 +147,7 @@ func (w *witness) leased(sh *wShard, ev *events.Leased) {
 		w.inOrder(sh, l, ev)
 		l.receives++
 		l.leases = append(l.leases, ev.Lease)
-		l.leased, l.visible, l.until = true, ev.Until, ev.Until
+		l.leased, l.visible, l.changed = true, ev.Until, w.commits
 		sh.totals.Received++
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 // host is a machine: it has a clock, and one broker after another.
 type host struct {
 	n      int
-	offset events.Instant // its clock is the truth plus this
-	life   *life          // nil while it is down
+	offset atomic.Int64 // milliseconds by which its clock is ahead of the truth
+	life   *life        // nil while it is down
 }
 
 // life is a broker from its start to its crash or stop.
@@ -37,7 +38,7 @@ func (s *simulation) boot(h *host) {
 	s.lives++
 	b, err := broker.New(broker.Config{
 		Log: link{l}, Keys: s.keys, Now: l.clock, Rand: newSource(s.Seed, l.n), Deployment: deployment,
-		Shards: s.Shards, Exclusive: s.Exclusive, CacheBytes: 2_000, Limits: s.Limits, Logger: s.logger(), Turn: l.turn,
+		Shards: s.Shards, Exclusive: s.Exclusive, CacheBytes: s.Cache, Limits: s.Limits, Logger: s.logger(), Turn: l.turn,
 		Jitter: func(most time.Duration) time.Duration { return most/2 + time.Duration(l.n)*time.Microsecond },
 	})
 	s.must(err == nil, "a broker does not start: %v", err)
@@ -49,7 +50,7 @@ const deployment = "sim"
 
 // clock is what the broker takes for the time.
 func (l *life) clock() events.Instant {
-	now := l.sim.now() + l.host.offset
+	now := l.sim.now() + events.Instant(l.host.offset.Load())
 	if l.sim.Skew != nil {
 		return l.sim.Skew(now)
 	}

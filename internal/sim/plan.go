@@ -15,9 +15,11 @@ type plan struct {
 	Limits    queue.Limits
 	Faults    float64 // how many of the store's calls fail
 	Crashes   bool
+	Maintains bool // old history is dropped, and time passes faster
 	Keys      bool // the keys are out of reach now and then
 	Clocks    clocks
 	Busy      int // commands at once
+	Cache     int // bytes of decoded blocks
 	Specs     []spec
 }
 
@@ -48,13 +50,15 @@ func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
 
 func draw(r *rand.Rand) *plan {
 	p := &plan{
-		Hosts:   one(r, 1, 1, 2, 3),
-		Shards:  1 + r.IntN(4),
-		Faults:  one(r, 0, 0, 0.02, 0.1, 0.3),
-		Crashes: chance(r, 0.5),
-		Keys:    chance(r, 0.2),
-		Clocks:  one(r, right, right, right, loose, loose, wrong),
-		Busy:    1 + r.IntN(10),
+		Hosts:     one(r, 1, 1, 2, 3),
+		Shards:    1 + r.IntN(4),
+		Faults:    one(r, 0, 0, 0.02, 0.1, 0.3),
+		Crashes:   chance(r, 0.5),
+		Maintains: chance(r, 0.25),
+		Keys:      chance(r, 0.2),
+		Clocks:    one(r, right, right, right, loose, loose, wrong),
+		Busy:      1 + r.IntN(10),
+		Cache:     one(r, 1, 2_000, 1<<20),
 		Limits: queue.Limits{InFlight: one(r, 1, 2, 5, 1000), LookAhead: one(r, 1, 2, 5, 1000), Passed: one(r, 1, 2, 1000),
 			Delayed: one(r, 1, 3, 1000)},
 	}

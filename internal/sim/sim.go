@@ -7,8 +7,8 @@
 // itself tested: each runs twice.
 //
 // Two judges look on after every step and share no code with the rules. The [witness] reads what was committed,
-// entry by entry, and knows what each message may still become. The [ledger of answers] holds what clients were told:
-// an answer binds, silence does not.
+// entry by entry, and knows what each message may still become. The other compares with it what clients were told: an
+// answer binds, silence does not.
 package sim
 
 import (
@@ -91,15 +91,24 @@ type Report struct {
 
 // Run simulates a seed inside a synctest bubble.
 func Run(o Options) Report {
-	var wrong string
-	memory := eventlog.NewMemory()
 	r := rand.New(rand.NewPCG(o.Seed, 0x6c656173656c6f67))
-	s := &simulation{Options: o, plan: draw(r), rand: r, memory: memory, store: memory, seen: map[string]int{}}
+	s := newSimulation(o, draw(r), r)
+	return s.judged(s.run)
+}
+
+func newSimulation(o Options, p *plan, r *rand.Rand) *simulation {
+	memory := eventlog.NewMemory()
+	s := &simulation{Options: o, plan: p, rand: r, memory: memory, store: memory, keys: &keys{}, seen: map[string]int{}}
 	if o.Store != nil {
 		s.store = o.Store(memory)
 	}
-	s.keys = &keys{}
 	s.witness = newWitness(s)
+	return s
+}
+
+// judged runs a simulation, ends whatever it has started, and reports.
+func (s *simulation) judged(run func()) Report {
+	var wrong string
 	defer s.clean()
 	func() {
 		defer func() {
@@ -111,7 +120,7 @@ func Run(o Options) Report {
 				wrong = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
-		s.run()
+		run()
 	}()
 	if wrong != "" {
 		s.note("WRONG: %s", wrong)

@@ -52,7 +52,7 @@ func (s *simulation) choices() (all []choice) {
 	add(true, 8, s.pause)
 	add(s.Clocks != right, 1, s.stepClock)
 	add(s.Keys, 1, s.turnKeys)
-	add(len(live) > 0 && s.Steps == 0 && chance(s.rand, 0.05), 5, func() { s.maintain(one(s.rand, live...)) })
+	add(s.Maintains && len(live) > 0, 2, func() { s.maintain(one(s.rand, live...)) })
 	add(len(s.running) > 0, 1, s.leave)
 	add(s.Crashes && len(live) > 0, 1, func() { s.end(one(s.rand, live...)) })
 	for _, h := range s.hosts {
@@ -99,7 +99,7 @@ func (s *simulation) landOne() {
 // pause lets time pass, mostly little.
 func (s *simulation) pause() {
 	d := one(s.rand, 1, 1, 3, 10, 10, 30, 100, 300, 1000, 1000, 3000, 10_000)
-	if chance(s.rand, 0.02) {
+	if chance(s.rand, map[bool]float64{true: 0.15, false: 0.02}[s.Maintains]) {
 		d = one(s.rand, 60_000, 300_000, 900_000)
 	}
 	s.sleep(time.Duration(d) * time.Millisecond)
@@ -113,8 +113,8 @@ func (s *simulation) sleep(d time.Duration) {
 // stepClock sets a host's clock to another offset.
 func (s *simulation) stepClock() {
 	h := one(s.rand, s.hosts...)
-	h.offset = s.drawOffset()
-	s.note("the clock of host %d is off by %d ms", h.n, h.offset)
+	h.offset.Store(s.drawOffset())
+	s.note("the clock of host %d is off by %d ms", h.n, h.offset.Load())
 }
 
 // turnKeys puts the keys out of reach, or back.
@@ -124,12 +124,12 @@ func (s *simulation) turnKeys() {
 	s.count("keys turned")
 }
 
-func (s *simulation) drawOffset() events.Instant {
+func (s *simulation) drawOffset() int64 {
 	switch s.Clocks {
 	case loose:
-		return events.Instant(s.rand.IntN(2001) - 1000)
+		return s.rand.Int64N(2001) - 1000
 	case wrong:
-		return events.Instant(s.rand.IntN(40_001) - 20_000)
+		return s.rand.Int64N(40_001) - 20_000
 	}
 	return 0
 }
@@ -164,6 +164,7 @@ type command struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	began  events.Instant // true time
+	before int            // commits until then
 	left   bool           // its caller has gone
 	heard  func()         // takes the answer to the judges; set when there is one
 	lost   func()         // tells the judges that there will be none
@@ -178,7 +179,7 @@ type commandKey struct{}
 // command starts do in a goroutine of its own, as a client's. What do gives is called when all is still.
 func (s *simulation) command(l *life, what string, do func(context.Context) func()) *command {
 	s.started++
-	c := &command{what: what, name: fmt.Sprintf("#%d %s", s.started, what), life: l, began: s.now()}
+	c := &command{what: what, name: fmt.Sprintf("#%d %s", s.started, what), life: l, began: s.now(), before: s.witness.commits}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.ctx, c.cancel = context.WithValue(ctx, commandKey{}, c), cancel
 	s.running = append(s.running, c)

@@ -43,10 +43,10 @@ type wShard struct {
 	cursor  events.Position
 	alive   []*letter // by position
 	totals  events.LedgerTotals
-	changes int            // entries of either stream
-	replay  *queue.Ledger  // the fold that ships, for its own check of itself
-	high    events.Instant // of both streams
-	dedups  map[events.Hash][]*letter
+	changes int                  // entries of either stream
+	replay  *queue.Ledger        // the fold that ships, for its own check of itself
+	high    events.Instant       // of both streams
+	dedups  map[string][]*letter // by what a client would call the same
 }
 
 // letter is a message.
@@ -55,8 +55,7 @@ type letter struct {
 	attempt  *attempt
 	shard    *wShard
 	position events.Position
-	group    events.Hash
-	dedup    events.Hash
+	group    string // empty in a standard queue
 	epoch    uint64
 	sent     events.Instant // into this queue
 	retained events.Instant
@@ -65,10 +64,10 @@ type letter struct {
 
 	receives uint32
 	leases   []events.LeaseID // one a receive, in this queue
-	until    events.Instant   // of the last one
 	leased   bool
 	visible  events.Instant
 	touched  uint32 // receives when it was last extended or released
+	changed  int    // the number of the commit that changed it last
 	fate     string // empty while it lives
 	ended    events.Instant
 	endedBy  events.LeaseID
@@ -136,7 +135,7 @@ func (w *witness) shard(name eventlog.Stream) *wShard {
 	sh := q.shards[int(n)]
 	if sh == nil {
 		sh = &wShard{queue: q, index: int(n), tails: map[eventlog.Stream]eventlog.Seq{}, replay: queue.NewLedger(w.Limits),
-			dedups: map[events.Hash][]*letter{}}
+			dedups: map[string][]*letter{}}
 		q.shards[int(n)] = sh
 	}
 	return sh
@@ -205,21 +204,24 @@ func (w *witness) control(sh *wShard, h *events.Header) {
 // letter reads a message: it must be new, or be moved in this very commit.
 func (w *witness) letter(sh *wShard, e eventlog.Entry, h *events.Header, i int, m *events.Message, arrivals map[events.MessageID]*letter) {
 	id := h.MessageID(i)
-	l := &letter{id: id, shard: sh, position: events.Position(e.Seq) + events.Position(i), group: h.Group(i), dedup: h.Dedup(i),
-		epoch: h.Epoch, sent: h.At, retained: h.RetainedFrom(i)}
+	l := &letter{id: id, shard: sh, position: events.Position(e.Seq) + events.Position(i), epoch: h.Epoch, sent: h.At, retained: h.RetainedFrom(i)}
 	if due := h.DueAt(i); due > h.At {
 		l.due, l.visible = due, due
 	}
 	l.attempt = w.attemptOf(m)
+	if sh.sending.Fifo {
+		l.group = l.attempt.group
+	}
 	if h.Origin(i) == nil {
 		w.must(w.letters[id] == nil, "message %s is there twice", id)
 		w.sentOnce(l)
+		w.must(l.due == l.attempt.due(sh, h.At), "message %d is due at %d, not at %d", l.attempt.n, l.due-epoch, l.attempt.due(sh, h.At)-epoch)
 		w.unrepeated(sh, l)
 	} else {
 		old := w.letters[id]
 		w.must(old != nil && old.fate == "", "message %s comes from a move, and was not there before", id)
 		w.must(arrivals[id] == nil, "message %s is moved twice in one commit", id)
-		w.must(l.due == 0 && l.dedup == events.Hash{}, "moved message %s has a delay or a deduplication id", id)
+		w.must(l.due == 0 && h.Dedup(i) == events.Hash{}, "moved message %s has a delay or a deduplication id", id)
 		l.before = old
 		arrivals[id] = l
 	}
@@ -242,6 +244,18 @@ func (w *witness) attemptOf(m *events.Message) *attempt {
 	return nil
 }
 
+// due is when a message that is sent at an instant may first be delivered, 0 for at once.
+func (a *attempt) due(sh *wShard, at events.Instant) events.Instant {
+	delay := sh.sending.DelaySeconds
+	if a.delay != nil {
+		delay = *a.delay
+	}
+	if delay == 0 {
+		return 0
+	}
+	return at.Add(delay)
+}
+
 // sentOnce holds that one send adds its message once, and not where the client was told that nothing was done.
 func (w *witness) sentOnce(l *letter) {
 	a := l.attempt
@@ -253,13 +267,17 @@ func (w *witness) sentOnce(l *letter) {
 
 // unrepeated holds that no id is added twice inside the window.
 func (w *witness) unrepeated(sh *wShard, l *letter) {
-	if l.dedup == (events.Hash{}) || sh.sending.DedupSeconds == 0 {
+	id := l.attempt.dedup
+	if id == "" && sh.sending.ContentDedup {
+		id = "sum of " + l.attempt.body
+	}
+	if id == "" || !sh.sending.Fifo || sh.sending.DedupSeconds == 0 {
 		return
 	}
-	for _, old := range sh.dedups[l.dedup] {
+	for _, old := range sh.dedups[id] {
 		same := old.epoch == l.epoch && (sh.sending.DedupScope == events.DedupQueue || old.group == l.group)
 		w.must(!same || old.sent.Add(sh.sending.DedupSeconds) <= l.sent,
 			"message %d repeats the deduplication id of message %d after %d ms", l.attempt.n, old.attempt.n, l.sent-old.sent)
 	}
-	sh.dedups[l.dedup] = append(sh.dedups[l.dedup], l)
+	sh.dedups[id] = append(sh.dedups[id], l)
 }
