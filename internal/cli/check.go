@@ -82,7 +82,7 @@ func (p Program) showReport(dir string, r *audit.Report) error {
 		return err
 	}
 	if found > 0 {
-		return partly{fmt.Errorf("%s is damaged: %d findings; keep a copy of it before anything else", dir, found)}
+		return partly{fmt.Errorf("%s is damaged: %s; keep a copy of it before anything else", dir, count(found, "finding"))}
 	}
 	return nil
 }

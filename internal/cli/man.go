@@ -37,7 +37,7 @@ func (p Program) man() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.printf("wrote %d pages to %s\n", len(pages), args[0])
+			return p.printf("wrote %s to %s\n", count(len(pages), "page"), args[0])
 		},
 	}
 }

@@ -198,7 +198,7 @@ func (m *moving) summary() error {
 		if err := m.printJSON(map[string]int{"moved": m.moved, "duplicates": m.duplicates, "failed": m.failed, "uncertain": m.uncertain}); err != nil {
 			return err
 		}
-	} else if err := m.printf("moved %d messages from %s to %s%s\n", m.moved, m.from.Name, m.to.Name, m.repeated()); err != nil {
+	} else if err := m.printf("moved %s from %s to %s%s\n", count(m.moved, "message"), m.from.Name, m.to.Name, m.repeated()); err != nil {
 		return err
 	}
 	switch {

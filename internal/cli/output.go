@@ -141,5 +141,13 @@ func brief(s string, most int) string {
 	return string(runes)
 }
 
+// count is a number of things, as "1 message" or "3 messages".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // when shows an instant to the second, which is what people compare.
 func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }

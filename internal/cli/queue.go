@@ -115,7 +115,7 @@ func showPolicies(t *table, q *client.Queue) {
 		if name == "" {
 			name = r.DeadLetterQueueID + " (gone)"
 		}
-		t.row("dead letter", fmt.Sprintf("%s after %d receives", name, r.MaxReceiveCount))
+		t.row("dead letter", name+" after "+count(r.MaxReceiveCount, "receive"))
 	}
 	if q.KMSKey != nil {
 		t.row("key", q.KMSKey.CRN)

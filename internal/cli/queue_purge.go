@@ -26,7 +26,7 @@ that were given out do no longer count. On a terminal it asks first.`,
 			if p.options.json {
 				return p.printJSON(map[string]int{"messages_deleted": n})
 			}
-			return p.printf("deleted %d messages of %s\n", n, args[0])
+			return p.printf("deleted %s of %s\n", count(n, "message"), args[0])
 		}),
 		ValidArgsFunction: p.completeQueues(1),
 	}

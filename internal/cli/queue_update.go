@@ -46,6 +46,6 @@ content deduplication are fixed when the queue is created.`,
 
 // anyChanged says whether a flag of the command itself was given.
 func anyChanged(cmd *cobra.Command) (changed bool) {
-	cmd.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) { changed = changed || f.Changed })
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { changed = changed || f.Changed })
 	return changed
 }

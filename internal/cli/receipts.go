@@ -91,12 +91,12 @@ func (s *settling) finish() error {
 		return usage("there are no receipts: give them as arguments or on the standard input")
 	}
 	if !s.options.json && s.ok > 0 {
-		if err := s.printf("%s %d messages of %s\n", s.done, s.ok, s.queue); err != nil {
+		if err := s.printf("%s %s of %s\n", s.done, count(s.ok, "message"), s.queue); err != nil {
 			return err
 		}
 	}
 	if s.failed > 0 {
-		return partly{fmt.Errorf("%d of %d receipts were refused", s.failed, s.ok+s.failed)}
+		return partly{fmt.Errorf("%d of %s refused", s.failed, count(s.ok+s.failed, "receipt"))}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (s *sending) sendLines(ctx context.Context, c *client.Client, queue string,
 		return err
 	}
 	if !s.options.json {
-		if err := s.printf("sent %d messages to %s\n", b.sent, queue); err != nil {
+		if err := s.printf("sent %s to %s\n", count(b.sent, "message"), queue); err != nil {
 			return err
 		}
 	}
