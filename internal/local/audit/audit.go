@@ -125,7 +125,7 @@ func (a *audit) queue(r broker.Registered, streams []eventlog.Stream) {
 	}
 	seals := a.openRing(r)
 	for i := range r.Shards {
-		s := &shard{audit: a, name: r.Name, seals: seals, fold: r.Status != events.Shredded,
+		s := &shard{audit: a, name: r.Name, seals: seals, fold: !r.Gone(),
 			messages: eventlog.Stream(events.MessageStream(r.ID, i, 0)), ledger: eventlog.Stream(events.LedgerStream(r.ID, i))}
 		s.verify()
 		streams = slices.DeleteFunc(streams, func(x eventlog.Stream) bool { return x == s.messages || x == s.ledger })

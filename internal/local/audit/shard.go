@@ -10,6 +10,7 @@ import (
 	"github.com/leaselog/leaselog/internal/envelope"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/local/store"
 	"github.com/leaselog/leaselog/internal/queue"
 )
 
@@ -24,7 +25,7 @@ type shard struct {
 	*audit
 	name             string
 	seals            *seals // nil: not tried
-	fold             bool   // false: the queue is shredded, and of its streams only the ends are left
+	fold             bool   // false: the queue was deleted, and of its streams only the ends may be left
 	messages, ledger eventlog.Stream
 }
 
@@ -35,19 +36,28 @@ func (s *shard) verify() {
 	m := &messageFold{shard: s, purges: l.purges, complete: len(lw.drops) == 0}
 	mw := s.walk(s.name, s.messages, m)
 	for _, w := range []*walk{lw, mw} {
-		if w.count == 0 {
-			w.finding(0, "the stream has no entry, and every shard has a beginning that is never dropped whole")
-		} else if !w.folded && s.fold {
-			s.report.Notes = append(s.report.Notes, fmt.Sprintf("%s: its end could not be folded, since neither its beginning nor a snapshot stands before it", w.stream))
+		s.end(w)
+	}
+	if lw.folded && s.fold {
+		s.dropped(l.state, mw.drops)
+		if mw.folded {
+			s.together(l.state, m.state)
 		}
 	}
-	if lw.folded && mw.folded && s.fold {
-		s.together(l.state, m.state, mw)
+}
+
+// end verifies that a server could open the stream: its end can be folded.
+func (s *shard) end(w *walk) {
+	switch {
+	case w.count == 0:
+		w.finding(0, "the stream has no entry, and every shard has a beginning that is never dropped whole")
+	case !w.folded && s.fold && !w.broken:
+		w.finding(w.next, "its end cannot be folded: what stands before was dropped, and no snapshot stands in for it")
 	}
 }
 
 // together verifies what one stream says of the other.
-func (s *shard) together(l *queue.Ledger, m *queue.Sender, messages *walk) {
+func (s *shard) together(l *queue.Ledger, m *queue.Sender) {
 	at := Finding{Queue: s.name, Stream: string(s.ledger)}
 	if l.Cursor > m.Tail {
 		s.damage(at, "the ledger has looked at messages up to %d, and the message stream ends at %d", l.Cursor, m.Tail)
@@ -55,9 +65,14 @@ func (s *shard) together(l *queue.Ledger, m *queue.Sender, messages *walk) {
 	if l.Version != m.Version {
 		s.damage(at, "the ledger has version %d of the settings, the message stream %d", l.Version, m.Version)
 	}
-	for _, d := range messages.drops {
+}
+
+// dropped verifies that only finished messages were dropped.
+func (s *shard) dropped(l *queue.Ledger, drops []store.Range) {
+	at := Finding{Queue: s.name, Stream: string(s.messages)}
+	for _, d := range drops {
 		if d.To > eventlog.Seq(l.Cursor) {
-			s.damage(at, "messages up to %d were dropped, and the ledger has looked at none behind %d", d.To, l.Cursor)
+			s.damage(at, "messages up to %d were dropped, and the ledger has looked at none from %d on", d.To, l.Cursor)
 		}
 		l.Pending(events.Position(d.From), func(p *queue.Message) bool {
 			if eventlog.Seq(p.Position) < d.To {

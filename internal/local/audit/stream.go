@@ -29,6 +29,7 @@ type walk struct {
 	snapshots []eventlog.Snapshot
 	next      eventlog.Seq // where the next entry must stand
 	folded    bool         // the fold has the state before next
+	broken    bool         // damage was found, which explains why it has none
 	writers   map[eventlog.Writer]eventlog.Seq
 	count     int
 }
@@ -67,6 +68,7 @@ func gather[T any](w *walk, all func(func(T, error) bool)) (out []T) {
 }
 
 func (w *walk) finding(seq eventlog.Seq, format string, args ...any) {
+	w.broken = true
 	at := w.at
 	at.Seq = uint64(seq)
 	w.damage(at, format, args...)
