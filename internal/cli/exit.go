@@ -35,7 +35,7 @@ func exitCodesTopic() *cobra.Command {
 
   0  done
   1  failed: a part of a batch was refused, a store is damaged, doctor found a fault, or anything not named below
-  2  used wrongly: an unknown flag, a bad value, a request that the server finds invalid; nothing was done
+  2  used wrongly: an unknown flag, a bad value, a request that the server finds invalid
   3  nothing was received
   4  not found: no such queue
   5  not allowed: the credentials are not taken, or may not do this

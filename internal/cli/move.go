@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,9 +52,12 @@ It is how messages are brought back from a dead letter queue: leaselog move fail
 	return cmd
 }
 
+// run moves until the source is empty, or until Ctrl-C: then what is under way is finished, and said.
 func (m *moving) run(cmd *cobra.Command, c *client.Client, args []string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	m.client = c
-	if err := m.prepare(cmd.Context(), args); err != nil {
+	if err := m.prepare(ctx, args); err != nil {
 		return err
 	}
 	total := int64(m.from.Depth.Available)
@@ -59,9 +65,9 @@ func (m *moving) run(cmd *cobra.Command, c *client.Client, args []string) error 
 		total = min(total, int64(m.max))
 	}
 	m.bar = m.begin(total, "moving", false)
-	err := m.all(cmd.Context())
+	err := m.all(ctx)
 	m.bar.end()
-	m.giveBack(context.WithoutCancel(cmd.Context()))
+	m.giveBack(context.WithoutCancel(ctx))
 	if said := m.summary(); err == nil {
 		err = said
 	}

@@ -81,7 +81,7 @@ func (s *settling) say(receipt string, r client.Result) error {
 		}{receipt, r.Code, r.Message})
 	}
 	if r.Code != "" {
-		s.warn("receipt %s: %s", brief(receipt, 20), r.Message)
+		s.warn("receipt %s: %s", brief(receipt, 33), r.Message)
 	}
 	return nil
 }
