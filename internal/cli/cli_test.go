@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"grab":   grabCommand,
 			"await":  awaitCommand,
 			"damage": damageCommand,
+			"flip":   flipCommand,
 		},
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -38,4 +40,21 @@ func damageCommand(ts *testscript.TestScript, _ bool, args []string) {
 	_, _ = rand.Read(c.Writer[:])
 	ts.Check(s.Commit(context.Background(), c))
 	ts.Check(s.Close())
+}
+
+// flipCommand is "flip DIR": it turns one bit in the middle of the largest table of a stopped store, as a bad disk does.
+func flipCommand(ts *testscript.TestScript, _ bool, args []string) {
+	tables, err := filepath.Glob(ts.MkAbs(args[0]) + "/store/*.sst")
+	ts.Check(err)
+	var text []byte
+	var largest string
+	for _, t := range tables {
+		content, err := os.ReadFile(t)
+		ts.Check(err)
+		if len(content) > len(text) {
+			text, largest = content, t
+		}
+	}
+	text[len(text)/4] ^= 1
+	ts.Check(os.WriteFile(largest, text, 0o600))
 }
