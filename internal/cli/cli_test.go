@@ -14,16 +14,6 @@ import (
 	"github.com/leaselog/leaselog/internal/local/host"
 )
 
-// TestMain makes the test binary the program itself where a script, or a shell in docs/cli.md, calls leaselog.
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"leaselog": func() {
-			p := Program{Version: "test", Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-			os.Exit(p.Run(context.Background(), os.Args[1:]))
-		},
-	})
-}
-
 // server is a real server in this process.
 type server struct {
 	url  string
