@@ -43,6 +43,7 @@ func TestKill(t *testing.T) {
 	for range kills {
 		<-time.After(time.Duration(50+chance.IntN(450)) * time.Millisecond)
 		s.kill(t)
+		s.check(t)
 		s.start(t)
 	}
 	<-time.After(200 * time.Millisecond)
@@ -51,6 +52,7 @@ func TestKill(t *testing.T) {
 	drain(t, s, l)
 	s.stop(t)
 	l.account(t)
+	s.check(t)
 }
 
 // sendPlain sends messages to the standard queue. What was not acknowledged may have arrived or not; it is not sent

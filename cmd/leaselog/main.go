@@ -11,6 +11,6 @@ import (
 var version = "unknown" // set when it is built
 
 func main() {
-	p := cli.Program{Version: version, Stdout: os.Stdout, Stderr: os.Stderr}
+	p := cli.Program{Version: version, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	os.Exit(p.Run(context.Background(), os.Args[1:]))
 }

@@ -106,6 +106,16 @@ func (s *server) end(t *testing.T, sig os.Signal) error {
 	return err
 }
 
+// check verifies the store of a server that was stopped or killed, from its raw entries.
+func (s *server) check(t *testing.T) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), s.bin, "check", s.data).CombinedOutput(); err != nil {
+		t.Errorf("leaselog check: %v\n%s", err, out)
+	} else {
+		t.Logf("%s", out)
+	}
+}
+
 // call makes a request. Its error is nil for a success of the API alone.
 func (s *server) call(ctx context.Context, method, path string, body, into any) error {
 	s.mu.Lock()

@@ -4,6 +4,7 @@ package cli
 import (
 	"context"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 )
@@ -11,25 +12,95 @@ import (
 // Program is what the commands work with.
 type Program struct {
 	Version        string
+	Stdin          io.Reader // default os.Stdin
 	Stdout, Stderr io.Writer
+	Getenv         func(string) string // default os.Getenv
+
+	options *options
 }
 
-// Run runs the program with its arguments and gives its exit status: 0, or 1 after a sentence on stderr.
+// options are the flags that every command has.
+type options struct {
+	endpoint string
+	attempts int
+	json     bool
+}
+
+// The groups of commands in the help.
+const (
+	groupQueues = "queues"
+	groupServer = "server"
+)
+
+// Run runs the program with its arguments and gives its exit status, one of those in exit.go.
 func (p Program) Run(ctx context.Context, args []string) int {
+	if p.Stdin == nil {
+		p.Stdin = os.Stdin
+	}
+	if p.Getenv == nil {
+		p.Getenv = os.Getenv
+	}
+	p.options = &options{}
+	root := p.root()
+	root.SetArgs(args)
+	started := watch(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !*started {
+		err = usageError{err, cmd.CommandPath()}
+	}
+	return p.report(err)
+}
+
+func (p Program) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "leaselog",
-		Short:         "A message queue whose only truth is an event log",
+		Use:   "leaselog",
+		Short: "A message queue whose only truth is an event log",
+		Long: `leaselog is a message queue whose only truth is an event log: server and command line in one program.
+
+Start the server with "leaselog serve"; every other command talks to it. "leaselog doctor" says what is wrong when one
+does not work.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       p.Version,
 	}
-	root.SetArgs(args)
+	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	root.AddCommand(p.serve())
-	if err := root.ExecuteContext(ctx); err != nil {
-		root.PrintErrln("leaselog: " + err.Error())
-		return 1
+	f := root.PersistentFlags()
+	f.StringVar(&p.options.endpoint, "endpoint", "", "URL of the server (default $LEASELOG_ENDPOINT, $BASALTIC_ENDPOINT_URL_QUEUE, "+endpointDefault+")")
+	f.IntVar(&p.options.attempts, "attempts", 4, "how often to try what may be tried again, 1 to 10")
+	f.BoolVar(&p.options.json, "json", false, "print JSON, one object a line (see leaselog help json)")
+	root.SetFlagErrorFunc(flagError)
+	root.AddGroup(&cobra.Group{ID: groupQueues, Title: "Queues and messages:"}, &cobra.Group{ID: groupServer, Title: "The server:"})
+	grouped(root, groupQueues, p.queue(), p.send(), p.receive(), p.ack(), p.extend(), p.release(), p.peek(), p.move())
+	grouped(root, groupServer, p.serve(), p.check(), p.doctor())
+	root.AddCommand(p.man(), exitCodesTopic(), environmentTopic(), jsonTopic())
+	return root
+}
+
+func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
 	}
-	return 0
+}
+
+// watch tells, once the program has run, whether a command began its work. An error before that is one of usage: cobra
+// gives it no type.
+func watch(root *cobra.Command) *bool {
+	started := new(bool)
+	var wrap func(*cobra.Command)
+	wrap = func(c *cobra.Command) {
+		if run := c.RunE; run != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				*started = true
+				return run(cmd, args)
+			}
+		}
+		for _, child := range c.Commands() {
+			wrap(child)
+		}
+	}
+	wrap(root)
+	return started
 }

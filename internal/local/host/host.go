@@ -74,15 +74,15 @@ func Open(c Config) (_ *Host, err error) {
 			h.release()
 		}
 	}()
-	if h.store, err = store.Open(store.Config{Dir: filepath.Join(c.Data, "store"), Logger: c.Logger, Now: func() int64 { return int64(h.clock.now()) }}); err != nil {
+	if h.store, err = store.Open(store.Config{Dir: filepath.Join(c.Data, StoreDir), Logger: c.Logger, Now: func() int64 { return int64(h.clock.now()) }}); err != nil {
 		return nil, err
 	}
-	k, err := keys.Open(filepath.Join(c.Data, "key"))
+	k, err := keys.Open(filepath.Join(c.Data, KeyFile))
 	if err != nil {
 		return nil, err
 	}
 	if h.broker, err = broker.New(broker.Config{Log: h.store, Keys: k, ReceiptKey: k.Secret("receipt"), Now: h.clock.now, Rand: rand.Reader,
-		Deployment: "local", Shards: c.Shards, Exclusive: true, Logger: c.Logger}); err != nil {
+		Deployment: Deployment, Shards: c.Shards, Exclusive: true, Logger: c.Logger}); err != nil {
 		return nil, err
 	}
 	secret := k.Secret("marker")

@@ -88,6 +88,7 @@ func (i *instance) options(begun bool) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		Logger:                      pebbleLogger{i},
 		EventListener:               i.listener(),
+		ReadOnly:                    i.store.readOnly,
 	}
 	for l := range o.Levels {
 		o.Levels[l].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression } // the data is sealed

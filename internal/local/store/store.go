@@ -42,10 +42,11 @@ type Config struct {
 // When the disk fails, commits under way have an unknown outcome, and new ones are refused with the cause until a
 // goroutine has opened the directory anew, which it tries for as long as the store is open. Reads go on meanwhile.
 type Store struct {
-	dir    string
-	fs     vfs.FS
-	logger *slog.Logger
-	now    func() int64
+	dir      string
+	fs       vfs.FS
+	readOnly bool // see [View]
+	logger   *slog.Logger
+	now      func() int64
 
 	lock  io.Closer // the directory's, from Open to Close
 	cache *pebble.Cache
