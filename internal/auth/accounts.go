@@ -164,7 +164,7 @@ func (d *Directory) checkEmpty(ctx context.Context, r *accountRecord) error {
 		return err
 	}
 	if len(keys) > 0 {
-		return fault.New(fault.Exists, "the account %q still has %d access keys; delete them first, for instance %s", r.Handle, len(keys), keys[0].ID)
+		return fault.New(fault.Exists, "the account %q still has access keys (%d); delete them first, for instance %s", r.Handle, len(keys), keys[0].ID)
 	}
 	if d.HasQueues == nil {
 		return nil

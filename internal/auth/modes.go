@@ -34,8 +34,8 @@ type Opening struct {
 // NewOpening makes one for a server without keys. When the first is made, tell it with Close.
 func NewOpening(v *Verifier) *Opening { return &Opening{verifier: v} }
 
-// Close ends development mode.
-func (o *Opening) Close() { o.closed.Store(true) }
+// Close ends development mode, and says whether it did so now.
+func (o *Opening) Close() bool { return !o.closed.Swap(true) }
 
 func (o *Opening) now() Scheme {
 	if o.closed.Load() {

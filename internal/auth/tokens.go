@@ -32,12 +32,17 @@ type grantError struct {
 	status      int
 	code        string
 	description string
+	cause       error // for the log, where the failure is ours
 }
 
 func (e *grantError) Error() string { return e.code + ": " + e.description }
 
+func refusal(status int, code, description string) *grantError {
+	return &grantError{status: status, code: code, description: description}
+}
+
 func malformed(description string) *grantError {
-	return &grantError{http.StatusBadRequest, "invalid_request", description}
+	return refusal(http.StatusBadRequest, "invalid_request", description)
 }
 
 // exchange is what a client asks for, in either encoding.
@@ -71,6 +76,9 @@ func (v *Verifier) Exchange(w http.ResponseWriter, r *http.Request) {
 	}
 	text, refused := v.Directory.exchange(r.Context(), e, seconds)
 	if refused != nil {
+		if refused.cause != nil && v.Logger != nil {
+			v.Logger.Error("a token exchange failed", "error", refused.cause)
+		}
 		refuse(w, refused)
 		return
 	}
@@ -90,11 +98,11 @@ func (d *Directory) exchange(ctx context.Context, e exchange, seconds int) (stri
 	generation, ok := found.opens(e.secret, Pair, d.Now())
 	switch {
 	case !ok:
-		return "", &grantError{http.StatusUnauthorized, "invalid_client", "the access key id or its secret is wrong"}
+		return "", refusal(http.StatusUnauthorized, "invalid_client", "the access key id or its secret is wrong")
 	case found.record.Disabled != 0:
-		return "", &grantError{http.StatusUnauthorized, "invalid_client", "the access key is disabled"}
+		return "", refusal(http.StatusUnauthorized, "invalid_client", "the access key is disabled")
 	case found.account.Disabled != 0:
-		return "", &grantError{http.StatusForbidden, "invalid_grant", "the account is disabled"}
+		return "", refusal(http.StatusForbidden, "invalid_grant", "the account is disabled")
 	}
 	text, err := d.grant(found, generation, seconds)
 	if err != nil {
@@ -104,8 +112,10 @@ func (d *Directory) exchange(ctx context.Context, e exchange, seconds int) (stri
 }
 
 // notNow is a failure of ours. Its cause is not told; clients do not repeat an exchange.
-func notNow(error) *grantError {
-	return &grantError{http.StatusServiceUnavailable, "temporarily_unavailable", "the access keys cannot be read now; try again"}
+func notNow(cause error) *grantError {
+	e := refusal(http.StatusServiceUnavailable, "temporarily_unavailable", "the access keys cannot be read now; try again")
+	e.cause = cause
+	return e
 }
 
 // Revoke answers POST /v1/oauth/revoke: the token in the body, of the caller's account, is refused from then on. What
@@ -162,9 +172,9 @@ func asked(r *http.Request) (e exchange, seconds int, refused *grantError) {
 	case e.grant == "":
 		return e, 0, malformed("grant_type is missing; send grant_type=client_credentials")
 	case e.grant != "client_credentials":
-		return e, 0, &grantError{http.StatusBadRequest, "unsupported_grant_type", "grant_type must be client_credentials"}
+		return e, 0, refusal(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be client_credentials")
 	case e.id == "" || e.secret == "":
-		return e, 0, &grantError{http.StatusUnauthorized, "invalid_client", "send the access key id and its secret, as a Basic header or as client_id and client_secret"}
+		return e, 0, refusal(http.StatusUnauthorized, "invalid_client", "send the access key id and its secret, as a Basic header or as client_id and client_secret")
 	}
 	seconds, refused = lifetime(e.seconds)
 	return e, seconds, refused

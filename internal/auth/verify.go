@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/subtle"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ type Verifier struct {
 	Region string
 	// Variations of signatures that are taken; empty: [VariationsDefault].
 	Variations Variations
+	// Logger gets what the token endpoint cannot tell its callers; nil: nothing is logged.
+	Logger *slog.Logger
 }
 
 // Authenticate gives the caller of a request. It has no effect: the nonce is the caller's, to be claimed with the

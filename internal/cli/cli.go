@@ -14,7 +14,8 @@ type Program struct {
 	Stdout, Stderr io.Writer
 }
 
-// Run runs the program with its arguments and gives its exit status: 0, or 1 after a sentence on stderr.
+// Run runs the program with its arguments and gives its exit status: 0, or another after a sentence on stderr: 2 where the command
+// line is wrong, 3 where what it names does not exist, otherwise 1.
 func (p Program) Run(ctx context.Context, args []string) int {
 	root := &cobra.Command{
 		Use:           "leaselog",
@@ -26,10 +27,11 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	root.AddCommand(p.serve())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse("%w; see %s --help", err, cmd.CommandPath()) })
+	root.AddCommand(p.serve(), p.keys(), p.accounts())
 	if err := root.ExecuteContext(ctx); err != nil {
-		root.PrintErrln("leaselog: " + err.Error())
-		return 1
+		root.PrintErrln("leaselog: " + plain(err).Error())
+		return status(err)
 	}
 	return 0
 }
