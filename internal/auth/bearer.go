@@ -70,7 +70,7 @@ func (v *vault) readToken(text string) (t token, ok bool) {
 	return t, true
 }
 
-func staticToken(k keyID, s secret) string { return staticPrefix + k.String() + "_" + string(s) }
+func staticToken(k keyID, s secret) string { return staticPrefix + k.String() + "_" + s() }
 
 // readStatic takes a static token apart; a text of the wrong shape is none.
 func readStatic(text string) (k keyID, s string, ok bool) {

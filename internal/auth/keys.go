@@ -111,7 +111,7 @@ func issue(r *keyRecord, handle string, now events.Instant, s secret) Issued {
 	if r.Kind == Static {
 		i.Token = staticToken(r.ID, s)
 	} else {
-		i.Secret = string(s)
+		i.Secret = s()
 	}
 	return i
 }

@@ -51,17 +51,15 @@ func parseKeyID(s string) (k keyID, ok bool) {
 	return k, err == nil && n == len(k) && k.String() == s // the last character has bits to spare
 }
 
-// secret is a text that no verb, logger or encoder shows.
-type secret []byte
+// secret encloses a text, so that no verb, logger or encoder finds it, wherever the value stands.
+type secret func() string
 
-// Format prints the same under every verb.
-func (secret) Format(f fmt.State, _ rune) { io.WriteString(f, "(secret)") }
-
-// MarshalText keeps encoders from it.
-func (secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
+func secretOf(text string) secret { return func() string { return text } }
 
 // is compares in constant time.
-func (s secret) is(given string) bool { return subtle.ConstantTimeCompare(s, []byte(given)) == 1 }
+func (s secret) is(given string) bool {
+	return subtle.ConstantTimeCompare([]byte(s()), []byte(given)) == 1
+}
 
 // secretPrefix lets scanners for leaked secrets know ours.
 const secretPrefix = "llsk_"
@@ -74,7 +72,7 @@ func newSecret(from io.Reader) (secret, error) {
 	if _, err := io.ReadFull(from, b[:]); err != nil {
 		return nil, err
 	}
-	return secret(secretPrefix + base64.RawURLEncoding.EncodeToString(b[:])), nil
+	return secretOf(secretPrefix + base64.RawURLEncoding.EncodeToString(b[:])), nil
 }
 
 // vault holds the keys that are derived from the deployment's secret, each for one purpose.
@@ -146,7 +144,7 @@ func (v *vault) close(from io.Reader, k keyID, generation uint32, s secret) ([]b
 	if _, err := io.ReadFull(from, nonce); err != nil {
 		return nil, err
 	}
-	return v.seal.Seal(nonce, nonce, s, bound(k, generation)), nil
+	return v.seal.Seal(nonce, nonce, []byte(s()), bound(k, generation)), nil
 }
 
 func (v *vault) open(k keyID, generation uint32, sealed []byte) (secret, error) {
@@ -154,7 +152,8 @@ func (v *vault) open(k keyID, generation uint32, sealed []byte) (secret, error) 
 		return nil, errors.New("a sealed secret is too short")
 	}
 	n := v.seal.NonceSize()
-	return v.seal.Open(nil, sealed[:n], sealed[n:], bound(k, generation))
+	text, err := v.seal.Open(nil, sealed[:n], sealed[n:], bound(k, generation))
+	return secretOf(string(text)), err
 }
 
 func bound(k keyID, generation uint32) []byte {

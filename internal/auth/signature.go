@@ -224,7 +224,7 @@ func headerValue(r *http.Request, name string) (string, error) {
 
 // sign gives the signature (6, 7) over a canonical request and its payload's hash.
 func sign(prefix string, s secret, at, region string, request []byte, payload string) [sha256.Size]byte {
-	key := append([]byte(prefix), s...)
+	key := []byte(prefix + s())
 	for _, part := range []string{at[:dayChars], region, scopeService, scopeTerminator} {
 		key = chain(key, []byte(part))
 	}
@@ -257,10 +257,14 @@ func (c Credentials) Sign(r *http.Request, body []byte, now time.Time, nonce str
 	if err != nil {
 		return err
 	}
-	sum := sign(VariationsDefault.Prefixes[0], secret(c.Secret), at, c.Region, request, hexSum(body))
-	r.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s/%s/%s/%s, SignedHeaders=%s, Signature=%x", schemeSignature,
-		c.ID, at[:dayChars], c.Region, scopeService, scopeTerminator, strings.Join(signed, ";"), sum))
+	sum := sign(VariationsDefault.Prefixes[0], secretOf(c.Secret), at, c.Region, request, hexSum(body))
+	r.Header.Set("Authorization", authorization(c.ID, at, c.Region, signed, sum))
 	return nil
+}
+
+func authorization(key, at, region string, signed []string, sum [sha256.Size]byte) string {
+	return fmt.Sprintf("%s Credential=%s/%s/%s/%s/%s, SignedHeaders=%s, Signature=%x", schemeSignature,
+		key, at[:dayChars], region, scopeService, scopeTerminator, strings.Join(signed, ";"), sum)
 }
 
 // unsigned is the answer to what is wrong with the form of a signature.
