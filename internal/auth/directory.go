@@ -58,6 +58,8 @@ type entry struct {
 	current  secret
 	former   secret // of the right length always, so that comparing takes the same time
 	until    events.Instant
+
+	currentKeys, formerKeys signingKeys
 }
 
 // tokenState says what is known of a token until an instant.
@@ -102,7 +104,9 @@ func (d *Directory) newDecoy() (*entry, error) {
 		return nil, err
 	}
 	former, err := newSecret(d.Rand)
-	return &entry{current: current, former: former}, err
+	e := &entry{current: current, former: former}
+	e.currentKeys.of, e.formerKeys.of = current, former
+	return e, err
 }
 
 // find gives a key as it is now, or was at most CacheAge ago. What was never given out, or is gone, gives the decoy:
@@ -175,6 +179,7 @@ func (d *Directory) ready(r *keyRecord, a *accountRecord) (*entry, error) {
 			return nil, fmt.Errorf("the former secret of access key %s: %w", r.ID, err)
 		}
 	}
+	e.currentKeys.of, e.formerKeys.of = e.current, e.former
 	e.policies, err = ParsePolicies(r.Policies)
 	return e, err
 }

@@ -251,7 +251,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 		seen.WriteString(c.Key + string(c.Value))
 	}
 	for _, e := range w.d.keys {
-		fmt.Fprintf(&seen, "%v %+v %#v %v", e, *e, e, e.current)
+		fmt.Fprintf(&seen, "%v %+v %#v %v", e, e, e, e.current)
 	}
 	fmt.Fprintf(&seen, "%v %+v %#v %v %+v %#v %v %#v", w.d, w.d, w.d, k, k, k, w.v, w.v)
 	for _, text := range []string{token + "x", token[:len(token)-1] + "A", s.Token + "x", s.Token[:len(s.Token)-1], tokenPrefix + token, k.Secret} {

@@ -222,15 +222,28 @@ func headerValue(r *http.Request, name string) (string, error) {
 	return strings.Join(trimmed, ","), nil
 }
 
-// sign gives the signature (6, 7) over a canonical request and its payload's hash.
-func sign(prefix string, s secret, at, region string, request []byte, payload string) [sha256.Size]byte {
-	key := []byte(prefix + s())
-	for _, part := range []string{at[:dayChars], region, scopeService, scopeTerminator} {
+// scope is what a signing key is derived for.
+type scope struct{ prefix, day, region string }
+
+// signingKey gives the end of the key chain (7).
+func signingKey(s secret, of scope) []byte {
+	key := []byte(of.prefix + s())
+	for _, part := range []string{of.day, of.region, scopeService, scopeTerminator} {
 		key = chain(key, []byte(part))
 	}
-	text := schemeSignature + "\n" + at + "\n" + at[:dayChars] + "/" + region + "/" + scopeService + "/" + scopeTerminator + "\n" +
-		hexSum(append(request[:len(request):len(request)], payload...))
-	return [sha256.Size]byte(chain(key, []byte(text)))
+	return key
+}
+
+// stringToSign gives (6) for a canonical request and its payload's hash.
+func stringToSign(at, region string, request []byte, payload string) []byte {
+	return []byte(schemeSignature + "\n" + at + "\n" + at[:dayChars] + "/" + region + "/" + scopeService + "/" + scopeTerminator + "\n" +
+		hexSum(append(request[:len(request):len(request)], payload...)))
+}
+
+// sign gives the signature over a canonical request and its payload's hash.
+func sign(prefix string, s secret, at, region string, request []byte, payload string) [sha256.Size]byte {
+	key := signingKey(s, scope{prefix, at[:dayChars], region})
+	return [sha256.Size]byte(chain(key, stringToSign(at, region, request, payload)))
 }
 
 func chain(key, text []byte) []byte {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leaselog/leaselog/internal/fault"
@@ -138,9 +139,9 @@ func (v *Verifier) signer(r *http.Request, s *signature, at string, request []by
 			return nil, err
 		}
 	}
-	former, err := v.try(r, s, e.current, at, request)
+	former, err := v.try(r, s, &e.currentKeys, at, request)
 	if err == nil && former == 0 {
-		former, err = v.try(r, s, e.former, at, request)
+		former, err = v.try(r, s, &e.formerKeys, at, request)
 		former <<= 1
 	}
 	switch {
@@ -153,7 +154,7 @@ func (v *Verifier) signer(r *http.Request, s *signature, at string, request []by
 }
 
 // try says 1 when a secret made the signature in one of the variations, otherwise 0. The body is read at the last.
-func (v *Verifier) try(r *http.Request, s *signature, with secret, at string, request []byte) (right int, err error) {
+func (v *Verifier) try(r *http.Request, s *signature, keys *signingKeys, at string, request []byte) (right int, err error) {
 	variations := v.Variations
 	if len(variations.Prefixes) == 0 || len(variations.Payloads) == 0 {
 		variations = VariationsDefault
@@ -170,14 +171,31 @@ func (v *Verifier) try(r *http.Request, s *signature, with secret, at string, re
 				return 0, err
 			}
 		}
+		text := stringToSign(at, s.region, request, payload)
 		for _, prefix := range variations.Prefixes {
-			sum := sign(prefix, with, at, s.region, request, payload)
-			if right |= subtle.ConstantTimeCompare(sum[:], s.sum[:]); right == 1 {
+			sum := chain(keys.get(scope{prefix, s.date, s.region}), text)
+			if right |= subtle.ConstantTimeCompare(sum, s.sum[:]); right == 1 {
 				return right, nil
 			}
 		}
 	}
 	return 0, nil
+}
+
+// signingKeys remembers what is derived from one secret, for as long as its entry lives: the chain costs as much as the
+// rest of a verification. Dates and regions are checked before, so there are few.
+type signingKeys struct {
+	of   secret
+	keys sync.Map // of scope
+}
+
+func (k *signingKeys) get(s scope) []byte {
+	if key, ok := k.keys.Load(s); ok {
+		return key.([]byte)
+	}
+	key := signingKey(k.of, s)
+	k.keys.Store(scope{strings.Clone(s.prefix), strings.Clone(s.day), strings.Clone(s.region)}, key)
+	return key
 }
 
 // guessedBytesMax bounds a body that is read before it is known who sent it.
