@@ -122,14 +122,17 @@ func (a *administration) listKeys() *cobra.Command {
 }
 
 func keyRow(k auth.Key) string {
-	rotated, policies := "-", "everything"
+	rotated, policies, label := "-", "everything", "-"
 	if k.Rotated != nil {
 		rotated = k.Rotated.Format(time.DateTime)
 	}
 	if n := len(k.Policies); n > 0 {
 		policies = fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", k.ID, k.Account, k.Kind, k.Status, policies, k.Created.Format(time.DateTime), rotated, k.Label)
+	if k.Label != "" {
+		label = k.Label
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", k.ID, k.Account, k.Kind, k.Status, policies, k.Created.Format(time.DateTime), rotated, label)
 }
 
 // table writes columns under a headline.
