@@ -164,6 +164,6 @@ func answer(ts *testscript.TestScript, status, method, path, body string, prepar
 	if strconv.Itoa(a.StatusCode) != status {
 		ts.Fatalf("%s %s: %d %s, want %s", method, path, a.StatusCode, text, status)
 	}
-	io.WriteString(ts.Stdout(), string(text))
+	ts.Stdout().Write(text)
 	return string(text)
 }
