@@ -201,26 +201,35 @@ func (d *Directory) revoke(ctx context.Context, caller Caller, text string) erro
 	if !ok || t.account != caller.account || t.end <= d.Now() {
 		return nil
 	}
-	return d.change(ctx, func(holder string) ([]eventlog.Claim, error) {
-		if _, already, err := d.Log.Claim(ctx, revokedClaim(t.id)); already || err != nil {
-			return nil, err
-		}
-		return []eventlog.Claim{{Key: revokedClaim(t.id), Holder: holder, Until: int64(t.end)}}, nil
-	})
+	err := d.alone(ctx, eventlog.Claim{Key: revokedClaim(t.id), Until: int64(t.end)})
+	d.mu.Lock()
+	d.changes++ // also without an answer: it may have taken effect
+	delete(d.tokens, t.id)
+	d.mu.Unlock()
+	if err == errAgain { // it was revoked before
+		return nil
+	}
+	return err
 }
 
 // Once writes a nonce's claim alone. Faults: Unauthorized when it stands already, which makes the request a replay.
 func (d *Directory) Once(ctx context.Context, n Nonce) error {
-	c := eventlog.Commit{At: int64(d.Now())}
-	if _, err := io.ReadFull(d.Rand, c.Writer[:]); err != nil {
-		return err
-	}
-	c.Claims = []eventlog.Claim{{Key: n.Key, Holder: hex.EncodeToString(c.Writer[:]), Until: n.Until}}
-	err := d.commit(ctx, c)
+	err := d.alone(ctx, eventlog.Claim{Key: n.Key, Until: n.Until})
 	if err == errAgain {
 		return errReplayed()
 	}
 	return err
+}
+
+// alone commits one claim that must be free. errAgain: it is not.
+func (d *Directory) alone(ctx context.Context, claim eventlog.Claim) error {
+	c := eventlog.Commit{At: int64(d.Now())}
+	if _, err := io.ReadFull(d.Rand, c.Writer[:]); err != nil {
+		return err
+	}
+	claim.Holder = hex.EncodeToString(c.Writer[:])
+	c.Claims = []eventlog.Claim{claim}
+	return d.commit(ctx, c)
 }
 
 func errReplayed() error {
