@@ -2,6 +2,7 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -20,18 +21,22 @@ type Endpoint struct {
 }
 
 // Authenticator says who makes a request. A request without good credentials is a fault Unauthorized; any other error
-// is a failure of the authenticator and not of the caller. It must have no effect but the nonce that it may claim,
-// because clients repeat a request that was answered 401.
+// is a failure of the authenticator and not of the caller.
 type Authenticator interface {
+	// Authenticate has no effect, because clients repeat a request that was answered 401. It may read the body and put
+	// it back.
 	Authenticate(r *http.Request) (auth.Caller, error)
+	// Once claims a caller's nonce alone, for a request whose effect does not carry it. Faults: Unauthorized when it is
+	// taken, which makes the request a replay.
+	Once(ctx context.Context, n auth.Nonce) error
 }
 
 // Tokens serves the token endpoint, which some hosts do not have.
 type Tokens interface {
 	// Exchange gives a token for a key pair. The request is not authenticated in any other way.
 	Exchange(w http.ResponseWriter, r *http.Request)
-	// Revoke makes a token useless. The caller is authenticated.
-	Revoke(w http.ResponseWriter, r *http.Request)
+	// Revoke makes a token of the caller's account useless, and answers unless it gives an error.
+	Revoke(w http.ResponseWriter, r *http.Request, caller auth.Caller) error
 }
 
 // Services are what a host gives every endpoint.

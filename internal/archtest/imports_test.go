@@ -16,8 +16,8 @@ var mayImport = map[string][]string{
 	"internal/fault":  {},
 	"projections":     {"events"},
 	"internal/queue":  {"events", "internal/fault"},
-	"internal/auth":   {"events", "internal/fault"},
-	"internal/client": {"internal/fault"},
+	"internal/auth":   {"events", "internal/fault", "internal/eventlog"},
+	"internal/client": {"internal/fault", "internal/auth"}, // it signs with the scheme's one file
 
 	"internal/eventlog":              {"events", "internal/fault"},
 	"internal/eventlog/eventlogtest": {"events", "internal/fault", "internal/eventlog"},
@@ -43,9 +43,11 @@ var mayImport = map[string][]string{
 	// It verifies a store from outside the broker, and so needs to know what the broker keeps.
 	"internal/local/audit": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "internal/broker",
 		"internal/local/store"},
+	// Administration of a data directory: the server's socket, or the store itself.
+	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/local/store", "internal/local/keys"},
 
 	"functions/*":  {"internal/aws/host", "internal/api/*", "internal/sweep", "projections"},
-	"internal/cli": {"events", "internal/fault", "internal/client", "internal/local/*"},
+	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*"},
 	"cmd/leaselog": {"internal/cli", "internal/local/host"},
 
 	// What drives the whole from outside.

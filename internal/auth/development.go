@@ -1,11 +1,6 @@
 package auth
 
-import (
-	"net/http"
-	"strings"
-
-	"github.com/leaselog/leaselog/internal/fault"
-)
+import "net/http"
 
 // Development takes every credential that has the right form and lets it act on one account. It verifies nothing: no
 // secret is compared, no signature computed, no expiry read. It is for a laptop and for tests, and a host that uses
@@ -35,17 +30,8 @@ func (d Development) account() string {
 // Authenticate gives the caller of a request. A missing header, an unknown scheme and a scheme without anything after
 // it are Unauthorized, so that a client that forgot its credentials learns it here and not in production.
 func (d Development) Authenticate(r *http.Request) (Caller, error) {
-	header := r.Header.Get("Authorization")
-	if header == "" {
-		return Caller{}, fault.New(fault.Unauthorized, "the Authorization header is missing; send %s <token> or a %s signature",
-			schemeBearer, schemeSignature)
-	}
-	scheme, credential, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, schemeBearer) && !strings.EqualFold(scheme, schemeSignature) {
-		return Caller{}, fault.New(fault.Unauthorized, "the Authorization scheme must be %s or %s", schemeBearer, schemeSignature)
-	}
-	if strings.TrimSpace(credential) == "" {
-		return Caller{}, fault.New(fault.Unauthorized, "the Authorization header names its scheme but holds no credential")
+	if _, _, err := credentials(r); err != nil {
+		return Caller{}, err
 	}
 	return d.selected(r.Header.Get("X-Account-Id")), nil
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/leaselog/leaselog/internal/fault"
 )
 
 // The token endpoint, API page section 2.1. Its errors have their own envelope, which is not the platform's.
@@ -29,12 +32,17 @@ type grantError struct {
 	status      int
 	code        string
 	description string
+	cause       error // for the log, where the failure is ours
 }
 
 func (e *grantError) Error() string { return e.code + ": " + e.description }
 
+func refusal(status int, code, description string) *grantError {
+	return &grantError{status: status, code: code, description: description}
+}
+
 func malformed(description string) *grantError {
-	return &grantError{http.StatusBadRequest, "invalid_request", description}
+	return refusal(http.StatusBadRequest, "invalid_request", description)
 }
 
 // exchange is what a client asks for, in either encoding.
@@ -45,41 +53,131 @@ type exchange struct {
 // Exchange answers POST /v1/oauth/token: any key pair is given a token, which is random and means nothing, because
 // [Development.Authenticate] takes every token.
 func (d Development) Exchange(w http.ResponseWriter, r *http.Request) {
-	seconds, err := granted(r)
+	_, seconds, err := asked(r)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	write(w, http.StatusOK, map[string]any{
-		"access_token": "development." + rand.Text(),
-		"token_type":   schemeBearer,
-		"expires_in":   seconds,
-	})
+	grant(w, "development."+rand.Text(), seconds)
 }
 
 // Revoke answers POST /v1/oauth/revoke. There is nothing to revoke where every token is taken.
-func (d Development) Revoke(w http.ResponseWriter, r *http.Request) {
+func (d Development) Revoke(w http.ResponseWriter, _ *http.Request, _ Caller) error {
 	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
-// granted gives the lifetime of the token that a request is due.
-func granted(r *http.Request) (seconds int, refused *grantError) {
-	e, refused := readExchange(r)
+// Exchange answers POST /v1/oauth/token: a token for an access key's id and secret (section 2.1).
+func (v *Verifier) Exchange(w http.ResponseWriter, r *http.Request) {
+	e, seconds, refused := asked(r)
 	if refused != nil {
-		return 0, refused
+		refuse(w, refused)
+		return
+	}
+	text, refused := v.Directory.exchange(r.Context(), e, seconds)
+	if refused != nil {
+		if refused.cause != nil && v.Logger != nil {
+			v.Logger.Error("a token exchange failed", "error", refused.cause)
+		}
+		refuse(w, refused)
+		return
+	}
+	grant(w, text, seconds)
+}
+
+// exchange verifies a key pair. An unknown key is answered like a wrong secret, and costs the same: whether an id was
+// given out is known without the store, and what is there is compared with the decoy's secrets otherwise.
+func (d *Directory) exchange(ctx context.Context, e exchange, seconds int) (string, *grantError) {
+	found := d.decoy
+	if k, ok := parseKeyID(e.id); ok {
+		var err error
+		if found, err = d.find(ctx, k); err != nil {
+			return "", notNow(err)
+		}
+	}
+	generation, ok := found.opens(e.secret, Pair, d.Now())
+	switch {
+	case !ok:
+		return "", refusal(http.StatusUnauthorized, "invalid_client", "the access key id or its secret is wrong")
+	case found.record.Disabled != 0:
+		return "", refusal(http.StatusUnauthorized, "invalid_client", "the access key is disabled")
+	case found.account.Disabled != 0:
+		return "", refusal(http.StatusForbidden, "invalid_grant", "the account is disabled")
+	}
+	text, err := d.grant(found, generation, seconds)
+	if err != nil {
+		return "", notNow(err)
+	}
+	return text, nil
+}
+
+// notNow is a failure of ours. Its cause is not told; clients do not repeat an exchange.
+func notNow(cause error) *grantError {
+	e := refusal(http.StatusServiceUnavailable, "temporarily_unavailable", "the access keys cannot be read now; try again")
+	e.cause = cause
+	return e
+}
+
+// Revoke answers POST /v1/oauth/revoke: the token in the body, of the caller's account, is refused from then on. What
+// is no such token needs no revoking, which is a success (RFC 7009, section 2.2). Faults: Invalid for a body that names
+// no token.
+func (v *Verifier) Revoke(w http.ResponseWriter, r *http.Request, caller Caller) error {
+	text, err := revocation(r)
+	if err != nil {
+		return err
+	}
+	if err := v.Directory.revoke(r.Context(), caller, text); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// revocation reads the token from a form or JSON.
+func revocation(r *http.Request) (string, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, exchangeBytesMax+1))
+	if err != nil || len(body) > exchangeBytesMax {
+		return "", fault.New(fault.Invalid, "the body could not be read, or is longer than %d bytes", exchangeBytesMax)
+	}
+	var in struct {
+		Token string `json:"token"`
+	}
+	if isForm(r) {
+		if form, err := url.ParseQuery(string(body)); err == nil {
+			in.Token = form.Get("token")
+		}
+	} else if err := json.Unmarshal(body, &in); err != nil {
+		return "", fault.New(fault.Invalid, "the body must be a JSON object with the token, or a form")
+	}
+	if in.Token == "" {
+		return "", fault.New(fault.Invalid, "token is missing; send the token that is to be revoked")
+	}
+	return in.Token, nil
+}
+
+func isForm(r *http.Request) bool {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return kind == "application/x-www-form-urlencoded"
+}
+
+// asked reads an exchange and the lifetime that its token is due.
+func asked(r *http.Request) (e exchange, seconds int, refused *grantError) {
+	if e, refused = readExchange(r); refused != nil {
+		return e, 0, refused
 	}
 	if refused = e.basic(r.Header.Get("Authorization"), r); refused != nil {
-		return 0, refused
+		return e, 0, refused
 	}
 	switch {
 	case e.grant == "":
-		return 0, malformed("grant_type is missing; send grant_type=client_credentials")
+		return e, 0, malformed("grant_type is missing; send grant_type=client_credentials")
 	case e.grant != "client_credentials":
-		return 0, &grantError{http.StatusBadRequest, "unsupported_grant_type", "grant_type must be client_credentials"}
+		return e, 0, refusal(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be client_credentials")
 	case e.id == "" || e.secret == "":
-		return 0, &grantError{http.StatusUnauthorized, "invalid_client", "send the access key id and its secret, as a Basic header or as client_id and client_secret"}
+		return e, 0, refusal(http.StatusUnauthorized, "invalid_client", "send the access key id and its secret, as a Basic header or as client_id and client_secret")
 	}
-	return lifetime(e.seconds)
+	seconds, refused = lifetime(e.seconds)
+	return e, seconds, refused
 }
 
 // readExchange reads a form or, where the content type says so, JSON.
@@ -134,6 +232,11 @@ func lifetime(asked string) (int, *grantError) {
 		return 0, malformed("duration_seconds must be a whole number from 900 to 43200")
 	}
 	return min(max(n, tokenSecondsMin), tokenSecondsMax), nil
+}
+
+// grant answers with a token.
+func grant(w http.ResponseWriter, text string, seconds int) {
+	write(w, http.StatusOK, map[string]any{"access_token": text, "token_type": schemeBearer, "expires_in": seconds})
 }
 
 func refuse(w http.ResponseWriter, e *grantError) {

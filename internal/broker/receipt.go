@@ -58,7 +58,7 @@ func (b *Broker) parseReceipt(text string, id events.QueueID) (r receipt, err er
 		return r, errReceipt("it is not hexadecimal")
 	}
 	if buf[receiptBody-1] != receiptKeyID || !hmac.Equal(buf[receiptBody:], b.receiptMAC(buf[:receiptBody])) {
-		return r, errReceipt("it was not made here, or it was changed")
+		return r, errReceipt(notOurs)
 	}
 	copy(r.message[:], buf[0:])
 	copy(r.queue[:], buf[16:])
@@ -66,10 +66,14 @@ func (b *Broker) parseReceipt(text string, id events.QueueID) (r receipt, err er
 	r.position = events.Position(binary.BigEndian.Uint64(buf[34:]))
 	copy(r.lease[:], buf[42:])
 	if r.queue != id {
-		return r, errReceipt("it belongs to another queue")
+		return r, errReceipt(notOurs)
 	}
 	return r, nil
 }
+
+// notOurs is said of a forged receipt and of one of another queue alike: the queue may be another account's, and who
+// guesses at receipts must not learn that he guessed right.
+const notOurs = "it was not made for this queue, or it was changed"
 
 func errReceipt(why string, args ...any) error {
 	return fault.New(fault.ForeignLease, "the receipt handle is not valid: "+why, args...)

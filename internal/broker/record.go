@@ -55,6 +55,26 @@ func (r *record) set(holder string) eventlog.Claim {
 	return eventlog.Claim{Key: recordKey(r.ID), Holder: holder, Until: eventlog.Forever, Value: events.EncodeRecord(r), If: r.claim}
 }
 
+// HasQueues says whether an account has queues in a log.
+func HasQueues(ctx context.Context, log eventlog.Log, account string) (bool, error) {
+	const page = 256
+	for after := ""; ; {
+		names, err := log.Claims(ctx, namePrefix(account), after, page)
+		if err != nil {
+			return false, storeFault(err)
+		}
+		for _, c := range names {
+			after = c.Key
+			if c.Until == eventlog.Forever { // otherwise it was given up
+				return true, nil
+			}
+		}
+		if len(names) < page {
+			return false, nil
+		}
+	}
+}
+
 // readRecord gives the record of a queue, deleted or not. Faults: NotFound.
 func (b *Broker) readRecord(ctx context.Context, id events.QueueID) (*record, error) {
 	c, ok, err := b.Log.Claim(ctx, recordKey(id))

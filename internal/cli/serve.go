@@ -27,8 +27,8 @@ func (p Program) serve() *cobra.Command {
 It keeps everything in the data directory: the log, sealed, and the key that opens it. It stops on SIGTERM or
 SIGINT: waiting receives are answered, what runs is finished, and the store is closed.
 
-For now the server runs in development mode: it takes any bearer token, key pair or signature, and so it listens
-on loopback only.`,
+While there are no access keys the server is in development mode: it takes any bearer token, key pair or signature,
+and listens on loopback only. The first key ends that mode at once (leaselog keys create); --dev keeps it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Logger = slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: level}))
@@ -51,6 +51,9 @@ on loopback only.`,
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 takes a free one")
 	f.StringVar(&c.Data, "data", "./leaselog-data", "directory for the log and its key")
 	f.StringVar(&c.Region, "region", "local", "region in the names of resources")
+	f.BoolVar(&c.Dev, "dev", false, "take any credentials though there are keys; on loopback only")
+	f.StringVar(&c.TLSCert, "tls-cert", "", "file with the server's certificate and its chain, in PEM: serve https")
+	f.StringVar(&c.TLSKey, "tls-key", "", "file with the certificate's key, in PEM")
 	f.IntVar(&c.Shards, "shards", 1, "shards of new standard queues")
 	f.DurationVar(&c.HistoryAge, "history-age", 0, "how long to keep the history of finished messages (default 24h)")
 	f.Uint64Var(&c.HistoryBytes, "history-bytes", 0, "size of the store beyond which history is dropped earlier (default 10 GB)")
@@ -83,17 +86,41 @@ func welcome(w io.Writer, h *host.Host) {
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	url := "http://" + h.Address()
+	url := h.URL()
 	fmt.Fprintf(w, `leaselog is ready at %s
 
-  Development mode: any bearer token, key pair or signature is taken and belongs to the account "local".
-  Point the official clients here:
+%s  Point the official clients here:
 
     export BASALTIC_ENDPOINT_URL_QUEUE=%s
     export BASALTIC_ENDPOINT_URL_IAM=%s
-    export BASALTIC_ACCESS_TOKEN=dev
-
+%s
   Data: %s (sealed; the key is %s)
   Stop: Ctrl-C
-`, url, url, url, data, filepath.Join(data, "key"))
+`, url, mode(h), url, url, token(h), data, filepath.Join(data, "key"))
+}
+
+// mode says how callers are known.
+func mode(h *host.Host) string {
+	switch {
+	case h.Dev:
+		return `  Development mode, as --dev says: any bearer token, key pair or signature is taken and belongs to the account "local".
+
+`
+	case h.Unlocked():
+		return `  Development mode: any bearer token, key pair or signature is taken and belongs to the account "local".
+  The first access key ends it: leaselog keys create --data ` + h.Data + `
+
+`
+	}
+	return `  Credentials are verified. Keys are made with: leaselog keys create --data ` + h.Data + `
+
+`
+}
+
+// token is what clients send where nothing is verified.
+func token(h *host.Host) string {
+	if h.Unlocked() {
+		return "    export BASALTIC_ACCESS_TOKEN=dev\n"
+	}
+	return "    export BASALTIC_ACCESS_KEY_ID=… BASALTIC_SECRET_ACCESS_KEY=…\n"
 }

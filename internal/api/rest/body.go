@@ -80,3 +80,11 @@ func unread(err error) error {
 	}
 	return invalid("the body could not be read to its end")
 }
+
+// unauthenticated judges an error of the authenticator, which reads the body where a signature covers it.
+func unauthenticated(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLong()
+	}
+	return err
+}

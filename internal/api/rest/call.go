@@ -12,7 +12,6 @@ import (
 
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
-	"github.com/leaselog/leaselog/internal/fault"
 )
 
 // call is one request on its way. Calls are pooled: nothing that outlives the request may point into their buffers,
@@ -82,32 +81,25 @@ func (c *call) recovered() {
 	c.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 }
 
-// run settles, in the order of section 2.3, who calls, which operation it is and whether its queue exists.
+// run settles, in the order of section 2.3, who calls, which operation it is, whether its queue exists and whether the
+// caller may do it there.
 func (c *call) run() error {
 	m := c.h.router.Find(c.r.Method, c.r.URL)
 	if !m.Found || m.Value.access != tokens {
 		var err error
 		if c.caller, err = c.h.Auth.Authenticate(c.r); err != nil {
-			return err
+			return unauthenticated(err)
 		}
 	}
 	if !m.Found {
 		return unrouted(c.r.Method, m.Allow)
 	}
 	c.op, c.ref = m.Value, m.Params[0]
-	switch c.op.access {
-	case inAccount:
-		if c.caller.Foreign {
-			return fault.New(fault.Denied, "these credentials have no right in the account %q", shorten(c.caller.Account))
-		}
-	case inQueue:
-		ref, err := c.pathRef()
-		if err != nil {
-			return err
-		}
-		if c.queue, err = c.h.Broker.Find(c.r.Context(), ref); err != nil {
-			return err
-		}
+	if err := c.allowed(); err != nil {
+		return err
+	}
+	if err := c.once(); err != nil {
+		return err
 	}
 	return c.op.run(c)
 }

@@ -3,11 +3,12 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
 var changeMessageVisibility = &operation{name: "change-message-visibility", method: http.MethodPost,
-	path: messagesPath + "/visibility", run: (*call).changeMessageVisibility}
+	path: messagesPath + "/visibility", action: auth.ChangeMessageVisibility, run: (*call).changeMessageVisibility}
 
 func (c *call) changeMessageVisibility() error {
 	body, err := c.read()

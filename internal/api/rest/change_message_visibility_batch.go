@@ -3,11 +3,12 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
 var changeMessageVisibilityBatch = &operation{name: "change-message-visibility-batch", method: http.MethodPost,
-	path: messagesPath + "/visibility-batch", run: (*call).changeMessageVisibilityBatch}
+	path: messagesPath + "/visibility-batch", action: auth.ChangeMessageVisibilityBatch, run: (*call).changeMessageVisibilityBatch}
 
 func (c *call) changeMessageVisibilityBatch() error {
 	body, err := c.read()

@@ -4,10 +4,11 @@ import (
 	"net/http"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
-var createQueue = &operation{name: "create-queue", method: http.MethodPost, path: queuesPath, access: inAccount,
+var createQueue = &operation{name: "create-queue", method: http.MethodPost, path: queuesPath, access: inAccount, action: auth.CreateQueue,
 	run: (*call).createQueue}
 
 func (c *call) createQueue() error {
@@ -49,6 +50,9 @@ func (c *call) wanted(in *queueInput) (w broker.CreateQueue, err error) {
 	if err := checkName(*in.name); err != nil {
 		return w, err
 	}
+	if err := c.permitName(auth.CreateQueue, c.caller.Account, *in.name); err != nil {
+		return w, err
+	}
 	if in.problem != nil {
 		return w, in.problem
 	}
@@ -66,7 +70,10 @@ func (c *call) wanted(in *queueInput) (w broker.CreateQueue, err error) {
 	if in.redrive != nil {
 		w.DeadLetter, err = c.deadLetter(in.redrive, broker.Ref{Name: *in.name})
 	}
-	return w, err
+	if err != nil {
+		return w, err
+	}
+	return w, c.permitDeadLetter(w.DeadLetter)
 }
 
 // settings fills in the defaults of section 4.1. A FIFO queue hands out one message of a group at a time and

@@ -1,8 +1,12 @@
 package rest
 
-import "net/http"
+import (
+	"net/http"
 
-var deleteMessage = &operation{name: "delete-message", method: http.MethodDelete, path: messagesPath, run: (*call).deleteMessage}
+	"github.com/leaselog/leaselog/internal/auth"
+)
+
+var deleteMessage = &operation{name: "delete-message", method: http.MethodDelete, path: messagesPath, action: auth.DeleteMessage, run: (*call).deleteMessage}
 
 func (c *call) deleteMessage() error {
 	receipt, err := c.param("receipt_handle")

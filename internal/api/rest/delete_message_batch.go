@@ -1,8 +1,12 @@
 package rest
 
-import "net/http"
+import (
+	"net/http"
 
-var deleteMessageBatch = &operation{name: "delete-message-batch", method: http.MethodPost, path: messagesPath + "/delete-batch",
+	"github.com/leaselog/leaselog/internal/auth"
+)
+
+var deleteMessageBatch = &operation{name: "delete-message-batch", method: http.MethodPost, path: messagesPath + "/delete-batch", action: auth.DeleteMessageBatch,
 	run: (*call).deleteMessageBatch}
 
 func (c *call) deleteMessageBatch() error {

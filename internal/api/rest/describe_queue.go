@@ -1,8 +1,12 @@
 package rest
 
-import "net/http"
+import (
+	"net/http"
 
-var describeQueue = &operation{name: "describe-queue", method: http.MethodGet, path: queuePath, run: (*call).describeQueue}
+	"github.com/leaselog/leaselog/internal/auth"
+)
+
+var describeQueue = &operation{name: "describe-queue", method: http.MethodGet, path: queuePath, action: auth.DescribeQueue, run: (*call).describeQueue}
 
 func (c *call) describeQueue() error {
 	q, err := c.h.Broker.Describe(c.context(), c.queue.ID)

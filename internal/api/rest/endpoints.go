@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/leaselog/leaselog/internal/api"
+	"github.com/leaselog/leaselog/internal/auth"
 )
 
 // Paths of section 5.
@@ -29,6 +30,7 @@ const (
 type operation struct {
 	name, method, path string
 	access             access
+	action             auth.Action // what the caller must be allowed; none for the token endpoint
 	run                func(*call) error
 }
 

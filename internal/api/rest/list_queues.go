@@ -3,11 +3,12 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
-var listQueues = &operation{name: "list-queues", method: http.MethodGet, path: queuesPath, access: inAccount,
+var listQueues = &operation{name: "list-queues", method: http.MethodGet, path: queuesPath, access: inAccount, action: auth.ListQueues,
 	run: (*call).listQueues}
 
 func (c *call) listQueues() error {
@@ -47,7 +48,7 @@ func (c *call) page(after string, limit int) (queues []*broker.Queue, more bool,
 		return nil, false, err
 	}
 	if name == "" && filter == "" {
-		return c.h.Broker.List(c.context(), broker.ListQueues{Account: c.caller.Account, After: after, Limit: limit})
+		return c.seen(after, limit)
 	}
 	if filter != "" {
 		of, ok := parseCRN(filter)
@@ -66,7 +67,34 @@ func (c *call) page(after string, limit int) (queues []*broker.Queue, more bool,
 	if err != nil {
 		return nil, false, err
 	}
+	if !c.visible(q) {
+		return nil, false, nil
+	}
 	return []*broker.Queue{q}, false, nil
+}
+
+// seen gives a page of what the caller may see. It looks on until the page is full and one more was seen, so that
+// neither its length nor its marker tells of a queue that is not shown.
+func (c *call) seen(after string, limit int) (seen []*broker.Queue, more bool, err error) {
+	for {
+		queues, more, err := c.h.Broker.List(c.context(), broker.ListQueues{Account: c.caller.Account, After: after, Limit: limit})
+		if err != nil || !c.caller.Limited() {
+			return queues, more, err
+		}
+		for _, q := range queues {
+			after = q.Name
+			if !c.visible(q) {
+				continue
+			}
+			if len(seen) == limit {
+				return seen, true, nil
+			}
+			seen = append(seen, q)
+		}
+		if !more {
+			return seen, false, nil
+		}
+	}
 }
 
 func (c *call) answerQueues(queues []*broker.Queue, limit int, next string) {

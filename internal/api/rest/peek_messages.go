@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
-var peekMessages = &operation{name: "peek-messages", method: http.MethodGet, path: messagesPath, run: (*call).peekMessages}
+var peekMessages = &operation{name: "peek-messages", method: http.MethodGet, path: messagesPath, action: auth.PeekMessages, run: (*call).peekMessages}
 
 func (c *call) peekMessages() error {
 	p, none, err := c.peek()

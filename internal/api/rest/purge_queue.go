@@ -1,8 +1,12 @@
 package rest
 
-import "net/http"
+import (
+	"net/http"
 
-var purgeQueue = &operation{name: "purge-queue", method: http.MethodPost, path: queuePath + "/purge", run: (*call).purgeQueue}
+	"github.com/leaselog/leaselog/internal/auth"
+)
+
+var purgeQueue = &operation{name: "purge-queue", method: http.MethodPost, path: queuePath + "/purge", action: auth.PurgeQueue, run: (*call).purgeQueue}
 
 // purgeQueue has no body to read; one that is sent is not looked at.
 func (c *call) purgeQueue() error {

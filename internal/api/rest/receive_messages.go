@@ -3,10 +3,11 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
-var receiveMessages = &operation{name: "receive-messages", method: http.MethodPost, path: messagesPath + "/receive",
+var receiveMessages = &operation{name: "receive-messages", method: http.MethodPost, path: messagesPath + "/receive", action: auth.ReceiveMessages,
 	run: (*call).receiveMessages}
 
 // receiveInput is section 4.6.

@@ -4,10 +4,11 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
-var sendMessage = &operation{name: "send-message", method: http.MethodPost, path: messagesPath, run: (*call).sendMessage}
+var sendMessage = &operation{name: "send-message", method: http.MethodPost, path: messagesPath, action: auth.SendMessage, run: (*call).sendMessage}
 
 func (c *call) sendMessage() error {
 	body, err := c.read()

@@ -3,10 +3,11 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
-var sendMessageBatch = &operation{name: "send-message-batch", method: http.MethodPost, path: messagesPath + "/batch",
+var sendMessageBatch = &operation{name: "send-message-batch", method: http.MethodPost, path: messagesPath + "/batch", action: auth.SendMessageBatch,
 	run: (*call).sendMessageBatch}
 
 func (c *call) sendMessageBatch() error {

@@ -15,7 +15,5 @@ var createToken = &operation{name: "create-token", method: http.MethodPost, path
 var revokeToken = &operation{name: "revoke-token", method: http.MethodPost, path: "/v1/oauth/revoke", access: revocation,
 	run: func(c *call) error {
 		c.stamp()
-		c.sent = true
-		c.h.Tokens.Revoke(c.w, c.r)
-		return nil
+		return c.h.Tokens.Revoke(c.w, c.r, c.caller)
 	}}

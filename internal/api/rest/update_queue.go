@@ -3,10 +3,11 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
 
-var updateQueue = &operation{name: "update-queue", method: http.MethodPatch, path: queuePath, run: (*call).updateQueue}
+var updateQueue = &operation{name: "update-queue", method: http.MethodPatch, path: queuePath, action: auth.UpdateQueue, run: (*call).updateQueue}
 
 func (c *call) updateQueue() error {
 	body, err := c.read()
@@ -54,7 +55,10 @@ func (c *call) change(in *queueInput) (u broker.UpdateQueue, err error) {
 	if u.RemoveDeadLetter, err = in.removesRedrive(); err == nil && in.redrive != nil {
 		u.DeadLetter, err = c.deadLetter(in.redrive, broker.Ref{ID: c.queue.ID, Name: c.queue.Name})
 	}
-	return u, err
+	if err != nil {
+		return u, err
+	}
+	return u, c.permitDeadLetter(u.DeadLetter)
 }
 
 // immutable refuses what cannot be changed; the value that it has already is no change (section 4.2).

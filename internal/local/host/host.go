@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -34,7 +33,11 @@ type Config struct {
 	// HistoryAge and HistoryBytes bound what is kept of what is finished; default 24 h and 10 GB.
 	HistoryAge   time.Duration
 	HistoryBytes uint64
-	Logger       *slog.Logger
+	// Dev keeps development mode on loopback though there are keys: every credential is taken.
+	Dev bool
+	// TLSCert and TLSKey are PEM files; both or neither.
+	TLSCert, TLSKey string
+	Logger          *slog.Logger
 }
 
 // Host is a server that is open: its store is locked, its address taken.
@@ -47,6 +50,10 @@ type Host struct {
 	listener net.Listener
 	server   *http.Server
 	chores   sync.WaitGroup
+	scheme   auth.Scheme
+	open     bool // development mode, for now
+	admin    *http.Server
+	socket   net.Listener // nil: it could not be made
 }
 
 const (
@@ -65,7 +72,7 @@ const (
 // Open takes the data directory and the address. What is refused is said in one sentence.
 func Open(c Config) (_ *Host, err error) {
 	c.fill()
-	if err := loopback(c.Listen); err != nil {
+	if err := c.checkAccess(); err != nil {
 		return nil, err
 	}
 	h := &Host{Config: c, clock: newClock()}
@@ -85,12 +92,15 @@ func Open(c Config) (_ *Host, err error) {
 		Deployment: Deployment, Shards: c.Shards, Exclusive: true, Logger: c.Logger}); err != nil {
 		return nil, err
 	}
+	if err := h.openAccess(k); err != nil {
+		return nil, err
+	}
 	secret := k.Secret("marker")
-	api, err := rest.New(rest.Config{Broker: h.broker, Auth: auth.Development{}, Tokens: auth.Development{}, Region: c.Region, Secret: secret[:], Logger: c.Logger})
+	api, err := rest.New(rest.Config{Broker: h.broker, Auth: h.scheme, Tokens: h.scheme, Region: c.Region, Secret: secret[:], Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
-	if h.listener, err = net.Listen("tcp", c.Listen); err != nil {
+	if h.listener, err = h.listen(); err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", c.Listen, err)
 	}
 	h.server = &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
@@ -113,21 +123,6 @@ func (c *Config) fill() {
 	}
 }
 
-// loopback refuses an address that others could reach: development mode takes any credentials.
-func loopback(listen string) error {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return fmt.Errorf("the address to listen on must be host:port, such as 127.0.0.1:8080, not %q", listen)
-	}
-	if host == "localhost" {
-		return nil
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
-		return nil
-	}
-	return fmt.Errorf("the server takes any credentials for now, so it listens on loopback only: use 127.0.0.1 instead of %q", host)
-}
-
 // Address is where the server listens: host:port.
 func (h *Host) Address() string { return h.listener.Addr().String() }
 
@@ -138,6 +133,7 @@ func (h *Host) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, maintainEvery, h.maintain) })
+	h.serveAdmin()
 	failed := make(chan error, 1)
 	go func() { failed <- h.server.Serve(netutil.LimitListener(h.listener, connectionsMax)) }()
 	var err error
@@ -155,6 +151,7 @@ func (h *Host) close() error {
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- h.server.Shutdown(ctx) }()
+	h.closeAdmin(ctx)
 	h.broker.Close()
 	err := <-answered
 	h.chores.Wait()
@@ -163,6 +160,9 @@ func (h *Host) close() error {
 
 // release gives back what Open took before it failed.
 func (h *Host) release() {
+	if h.socket != nil {
+		h.socket.Close()
+	}
 	if h.store != nil {
 		h.store.Close()
 	}
