@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"time"
 
+	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
@@ -26,6 +28,7 @@ type call struct {
 	caller auth.Caller
 	queue  *broker.Queue // for an operation inQueue
 	sent   bool          // the answer has been written
+	served api.Served    // what is told of the request
 
 	body []byte // the request's, decoded
 	out  []byte // the answer's
@@ -46,6 +49,34 @@ func (c *call) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	c.w, c.r, c.out = w, r, c.out[:0]
 	c.id = requestID()
+	if c.h.Served != nil {
+		c.served.Began = time.Now()
+	}
+}
+
+// told tells whoever listens how the request went.
+func (c *call) told() {
+	if c.h.Served == nil {
+		return
+	}
+	s := &c.served
+	s.Request, s.ID, s.Queue, s.Took = c.r, c.id, c.queue, time.Since(s.Began)
+	if c.op != nil {
+		s.Operation = c.op.name
+	}
+	c.h.Served(s)
+}
+
+// watched is the writer of an answer that others write, which tells its status.
+type watched struct {
+	http.ResponseWriter
+	served *api.Served
+}
+
+// WriteHeader notes the status.
+func (w watched) WriteHeader(status int) {
+	w.served.Status = status
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // end forgets the request, in the entries beyond the lengths too.
@@ -57,7 +88,7 @@ func (c *call) end() {
 	clear(c.leases[:cap(c.leases)])
 	clear(c.extends[:cap(c.extends)])
 	c.w, c.r, c.op, c.ref, c.queue, c.sent = nil, nil, nil, "", nil, false
-	c.caller, c.receive = auth.Caller{}, receiveInput{}
+	c.caller, c.receive, c.served = auth.Caller{}, receiveInput{}, api.Served{}
 	c.body, c.out = keep(c.body), keep(c.out)
 	c.sends, c.leases, c.extends = c.sends[:0], c.leases[:0], c.extends[:0]
 }
@@ -79,13 +110,14 @@ func (c *call) recovered() {
 		panic(p)
 	}
 	c.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	c.told()
 }
 
 // run settles, in the order of section 2.3, who calls, which operation it is, whether its queue exists and whether the
 // caller may do it there.
 func (c *call) run() error {
 	m := c.h.router.Find(c.r.Method, c.r.URL)
-	if !m.Found || m.Value.access != tokens {
+	if !m.Found || !m.Value.access.anonymous() {
 		var err error
 		if c.caller, err = c.h.Auth.Authenticate(c.r); err != nil {
 			return unauthenticated(err)
@@ -95,10 +127,16 @@ func (c *call) run() error {
 		return unrouted(c.r.Method, m.Allow)
 	}
 	c.op, c.ref = m.Value, m.Params[0]
+	if c.op.access == tokens || c.op.access == revocation {
+		c.w = watched{c.w, &c.served}
+	}
 	if err := c.allowed(); err != nil {
 		return err
 	}
 	if err := c.once(); err != nil {
+		return err
+	}
+	if _, err := c.idempotencyKey(); err != nil {
 		return err
 	}
 	return c.op.run(c)
@@ -120,7 +158,7 @@ func (c *call) json(status int) {
 	header["Content-Type"] = jsonType
 	header["X-Request-Id"] = values[0:1:1]
 	header["Content-Length"] = values[1:2:2]
-	c.sent = true
+	c.sent, c.served.Status = true, status
 	c.w.WriteHeader(status)
 	c.w.Write(c.out) // a caller that has gone is nobody's error
 }
@@ -128,7 +166,7 @@ func (c *call) json(status int) {
 // nothing answers without a body.
 func (c *call) nothing() {
 	c.stamp()
-	c.sent = true
+	c.sent, c.served.Status = true, http.StatusNoContent
 	c.w.WriteHeader(http.StatusNoContent)
 }
 

@@ -24,7 +24,11 @@ const (
 	inAccount                // acts on the account as a whole: another's is denied
 	tokens                   // not authenticated: it is how credentials are got
 	revocation               // authenticated, acts on no account
+	public                   // not authenticated: the same for everybody
 )
+
+// anonymous says that an operation is run for whoever calls.
+func (a access) anonymous() bool { return a == tokens || a == public }
 
 // operation is one row of section 5.
 type operation struct {
@@ -44,7 +48,7 @@ func (op *operation) endpoint() api.Endpoint {
 
 // configure takes what a host gives every dialect.
 func configure(s api.Services) Config {
-	c := Config{Auth: s.Auth, Tokens: s.Tokens, Region: s.Region, Secret: s.Secret, Logger: s.Logger, Failed: s.Failed}
+	c := Config{Auth: s.Auth, Tokens: s.Tokens, Region: s.Region, Secret: s.Secret, Logger: s.Logger, Failed: s.Failed, Served: s.Served}
 	if s.Broker != nil { // a nil pointer in an interface would not look missing
 		c.Broker = s.Broker
 	}

@@ -49,6 +49,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Failed, where it is set, is called once for every error that is answered, in an entry of a batch too.
 	Failed func(status int, code string)
+	// Served, where it is set, is called once for every request when it has been answered.
+	Served func(*api.Served)
 }
 
 // regionDefault is the platform's (section 1).
@@ -64,8 +66,8 @@ type handler struct {
 	calls  sync.Pool
 }
 
-// New makes a handler of every operation, for a host that serves them all.
-func New(c Config) (http.Handler, error) { return serve(c, operations()) }
+// New makes a handler of every operation and of the contract, for a host that serves them all.
+func New(c Config) (http.Handler, error) { return serve(c, append(operations(), contracts()...)) }
 
 // serve makes a handler of some operations, and reports every problem of its configuration at once.
 func serve(c Config, operations []*operation) (http.Handler, error) {
@@ -114,6 +116,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := c.run(); err != nil {
 		c.fail(err)
 	}
+	c.told()
 	c.end()
 	h.calls.Put(c)
 }

@@ -102,7 +102,7 @@ func (h *Host) closeAdmin(ctx context.Context) {
 }
 
 // listen takes the address, with TLS where there is a certificate.
-func (h *Host) listen() (net.Listener, error) {
+func (h *Host) bind() (net.Listener, error) {
 	if h.TLSCert == "" {
 		if !h.loopback() {
 			h.Logger.Warn("this address is served without TLS: tokens, secrets and messages can be read on the way; use --tls-cert and --tls-key, or a proxy that has TLS",
