@@ -11,6 +11,7 @@ import (
 // ack finishes messages of one shard.
 type ack struct {
 	reply
+	counts
 	items   []queue.Held
 	results []queue.Outcome
 }
@@ -41,6 +42,10 @@ func (c *ack) decide(g *group) error {
 // Ack finishes messages. The outcome of each receipt stands in its place.
 // Faults of one: ForeignLease, LeaseEnded; a receipt that acked the message within the last minutes is no fault.
 func (b *Broker) Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error) {
+	return counted(ctx, b, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.ack(ctx, o, id, receipts) })
+}
+
+func (b *Broker) ack(ctx context.Context, o *once, id events.QueueID, receipts []string) ([]error, error) {
 	h, err := b.open(ctx, id)
 	if err != nil {
 		return nil, err
@@ -53,6 +58,7 @@ func (b *Broker) Ack(ctx context.Context, id events.QueueID, receipts []string) 
 			c.items = append(c.items, p.receipts[i].held())
 		}
 		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
+		c.counts = h.counts(o, parts, func() []queue.Outcome { return c.results }, results)
 	}
 	return results, b.noQueue(id, h.act(ctx, parts, results, true))
 }
@@ -124,5 +130,7 @@ func (h *handle) outcome(ctx context.Context, r receipt, o queue.Outcome, acked 
 			return err
 		}
 	}
-	return fault.New(fault.LeaseEnded, "the lease of this receipt handle has ended; receive the message again for a new one")
+	return errLeaseEnded
 }
+
+var errLeaseEnded = fault.New(fault.LeaseEnded, "the lease of this receipt handle has ended; receive the message again for a new one")

@@ -82,7 +82,7 @@ func isRefused(err error) bool {
 func storeFault(err error) error {
 	var f *fault.Error
 	switch {
-	case err == nil || errors.As(err, &f):
+	case err == nil || errors.As(err, &f) || errors.Is(err, errSpent):
 		return err
 	case errors.Is(err, eventlog.ErrCorrupt):
 		return err

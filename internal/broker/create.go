@@ -29,6 +29,10 @@ type DeadLetter struct {
 // Create makes a queue, in one commit: its name, its record, and the beginning of every shard.
 // Faults: Exists; Invalid for a dead-letter queue that does not exist, is of the other kind or of another account.
 func (b *Broker) Create(ctx context.Context, c CreateQueue) (*Queue, error) {
+	return counted(ctx, b, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.create(ctx, o, c) })
+}
+
+func (b *Broker) create(ctx context.Context, o *once, c CreateQueue) (*Queue, error) {
 	for attempt := 0; ; attempt++ {
 		if _, ok, err := b.readName(ctx, c.Account, c.Name); err != nil {
 			return nil, err
@@ -39,10 +43,16 @@ func (b *Broker) Create(ctx context.Context, c CreateQueue) (*Queue, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = b.settle(ctx, commit)
+		q, err := b.describe(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		q.Depth = new(Depth)
+		err = b.settleOnce(ctx, o, commit, func() []byte { return keepQueue(q) })
 		if err == nil {
 			r.claim = 1
-			return b.created(ctx, r)
+			_, err := b.adopt(r)
+			return q, b.halfway(err)
 		}
 		if !isConflict(err) {
 			return nil, storeFault(err)
@@ -55,17 +65,6 @@ func (b *Broker) Create(ctx context.Context, c CreateQueue) (*Queue, error) {
 
 func errExists(name string) error {
 	return fault.New(fault.Exists, "a queue named %q exists already", name)
-}
-
-func (b *Broker) created(ctx context.Context, r *record) (*Queue, error) {
-	if _, err := b.adopt(r); err != nil {
-		return nil, err
-	}
-	q, err := b.describe(ctx, r)
-	if err == nil {
-		q.Depth = new(Depth)
-	}
-	return q, b.halfway(err)
 }
 
 // creation builds the record and the commit that makes the queue.

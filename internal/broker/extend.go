@@ -16,6 +16,7 @@ type Extend struct {
 // extend changes the ends of leases of one shard.
 type extend struct {
 	reply
+	counts
 	items   []queue.Extension
 	results []queue.Outcome
 }
@@ -42,6 +43,10 @@ func (c *extend) decide(g *group) error {
 
 // Extend changes the ends of leases. The outcome of each stands in its place. Faults of one: ForeignLease, LeaseEnded.
 func (b *Broker) Extend(ctx context.Context, id events.QueueID, items []Extend) ([]error, error) {
+	return counted(ctx, b, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.extend(ctx, o, id, items) })
+}
+
+func (b *Broker) extend(ctx context.Context, o *once, id events.QueueID, items []Extend) ([]error, error) {
 	h, err := b.open(ctx, id)
 	if err != nil {
 		return nil, err
@@ -58,6 +63,7 @@ func (b *Broker) Extend(ctx context.Context, id events.QueueID, items []Extend) 
 			c.items = append(c.items, queue.Extension{Held: p.receipts[i].held(), Seconds: items[i].Seconds})
 		}
 		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
+		c.counts = h.counts(o, parts, func() []queue.Outcome { return c.results }, results)
 	}
 	return results, b.noQueue(id, h.act(ctx, parts, results, false))
 }

@@ -35,6 +35,7 @@ type group struct {
 
 	decided []command
 	errs    []error // the answer of each
+	claims  []eventlog.Claim
 	served  []*receive
 	// restsOnLedger and restsOnMessages are set by an answer that follows from what the stream does not hold, so that
 	// its end must be certain: an append makes it so, otherwise it is read.
@@ -91,9 +92,12 @@ func (g *group) sends(cmds []command) (rest, others []command) {
 
 // try decides a command.
 func (g *group) try(c command) error {
-	err := c.decide(g)
+	err := g.counting(c)
+	if err == nil {
+		err = c.decide(g)
+	}
 	if !errors.Is(err, errLater) && !errors.Is(err, errParked) {
-		g.outcome(c, err)
+		g.outcome(c, g.claim(c, err))
 	}
 	return err
 }
@@ -147,7 +151,7 @@ func (g *group) commit() (again bool, err error) {
 			return err == nil, err
 		}
 	}
-	if g.header == nil && len(g.happened) == 0 {
+	if g.header == nil && len(g.happened) == 0 && len(g.claims) == 0 {
 		return false, nil
 	}
 	c, err := g.build()
@@ -161,6 +165,7 @@ func (g *group) commit() (again bool, err error) {
 		g.stands(c)
 		return false, nil
 	case isConflict(err):
+		g.met(err)
 		g.rollback()
 		return true, nil
 	case !isRefused(err):
@@ -172,7 +177,7 @@ func (g *group) commit() (again bool, err error) {
 
 // build gives the commit of the group, sealed.
 func (g *group) build() (c eventlog.Commit, err error) {
-	c.At = int64(g.now)
+	c.At, c.Claims = int64(g.now), g.claims
 	mustRead(g.rand, c.Writer[:])
 	if g.header != nil {
 		a, err := g.sealed(g.ctx, g.start, g.header, g.draft.header, events.EncodeMessages(g.messages))
@@ -242,6 +247,7 @@ func (g *group) finish() {
 	for _, e := range g.happened {
 		g.observe(e)
 	}
+	g.counted()
 	g.count()
 	g.publish() // first, so that whoever is answered finds it
 	g.answerAll(nil)

@@ -12,12 +12,17 @@ import (
 // Purge removes every message that is in the queue now, leased or not, and says how many. Where it takes several
 // commits, the ends are fixed in the record first, and a purge that was broken off is finished from there.
 func (b *Broker) Purge(ctx context.Context, id events.QueueID) (uint64, error) {
+	return counted(ctx, b, keepCount, countAgain, func(o *once) (uint64, error) { return b.purge(ctx, o, id) })
+}
+
+func (b *Broker) purge(ctx context.Context, o *once, id events.QueueID) (uint64, error) {
 	h, err := b.open(ctx, id)
 	if err != nil {
 		return 0, err
 	}
 	if h.shards() == 1 {
 		c := &purge{reply: newReply()}
+		c.counts = counts{o, func() *answer { return &answer{Result: keepCount(c.messages)} }}
 		h.runner(0).do(c)
 		if err := c.await(ctx); err != nil {
 			return 0, b.noQueue(id, err)
@@ -83,6 +88,7 @@ func (b *Broker) finishPurge(ctx context.Context, h *handle, r *record) (message
 // purge empties one shard.
 type purge struct {
 	reply
+	counts
 	to       *events.Position // nil: its present end
 	messages uint64
 }

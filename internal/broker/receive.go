@@ -36,6 +36,7 @@ type Delivery struct {
 // takes its turn first serves it.
 type receive struct {
 	reply
+	counts
 	request  *Receive
 	deadline events.Instant // 0: it does not wait
 	turn     atomic.Int32
@@ -64,6 +65,12 @@ type taken struct {
 	receives uint32
 }
 
+func newReceive(o *once, request *Receive) *receive {
+	c := &receive{reply: newReply(), request: request}
+	c.counts = counts{o, c.answerKept}
+	return c
+}
+
 // Receive leases messages, waiting for the first as long as it may. An empty answer is no fault.
 // Faults: NotFound, also while it waits; KeyLost; Unavailable; Unconfirmed.
 func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, error) {
@@ -71,9 +78,16 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	if err != nil {
 		return nil, err
 	}
+	nothing := func([]Delivery) []byte { return nil }
+	again := func(data []byte) ([]Delivery, bool, error) { return h.again(ctx, data) }
+	return counted(ctx, b, nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
+}
+
+func (h *handle) receive(ctx context.Context, o *once, request Receive) ([]Delivery, error) {
+	b := h.broker
 	began := b.Now()
 	if h.shards() > 1 {
-		if found, err := h.visit(ctx, &request); err != nil || len(found) > 0 {
+		if found, err := h.visit(ctx, o, &request); err != nil || len(found) > 0 {
 			return found, b.noQueue(h.id, err)
 		}
 	}
@@ -84,7 +98,7 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	if wait == 0 && h.shards() > 1 {
 		return nil, nil
 	}
-	c := &receive{reply: newReply(), request: &request}
+	c := newReceive(o, &request)
 	if wait > 0 {
 		c.deadline = began.Add(wait)
 	}
@@ -97,11 +111,12 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 
 // visit asks every shard once, beginning at the next in turn, and stops at the first that has something. A shard that
 // cannot answer now counts only where the others have nothing.
-func (h *handle) visit(ctx context.Context, request *Receive) (found []Delivery, err error) {
+func (h *handle) visit(ctx context.Context, o *once, request *Receive) (found []Delivery, err error) {
 	first := h.turn()
 	var unavailable error
 	for i := range h.shards() {
-		c := &receive{reply: newReply(), request: request, shards: []*runner{h.runner((first + i) % h.shards())}}
+		c := newReceive(o, request)
+		c.shards = []*runner{h.runner((first + i) % h.shards())}
 		found, err = h.ask(ctx, c)
 		switch {
 		case fault.Is(err, fault.Unavailable):
@@ -249,6 +264,9 @@ func (g *group) serve() {
 			continue
 		}
 		found, err := p.again(g)
+		if found {
+			err = g.claim(p, err)
+		}
 		switch {
 		case err != nil:
 			g.outcome(p, err)

@@ -104,25 +104,33 @@ func (b *Broker) readName(ctx context.Context, account, name string) (id events.
 // change reads a queue's record, lets f change it and whatever else belongs to the same commit, and commits, again
 // and again until no other change comes between. f gives the further claims; errKeep makes it end without a commit.
 func (b *Broker) change(ctx context.Context, id events.QueueID, f func(*record) ([]eventlog.Claim, error)) (*record, error) {
-	w, holder := b.newWriter()
+	return b.changeOnce(ctx, nil, id, func(r *record) ([]eventlog.Claim, []byte, error) {
+		claims, err := f(r)
+		return claims, nil, err
+	})
+}
+
+// changeOnce is change for a command that may count once: f also gives what is remembered of its result.
+func (b *Broker) changeOnce(ctx context.Context, o *once, id events.QueueID, f func(*record) ([]eventlog.Claim, []byte, error)) (*record, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := b.readRecord(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		more, err := f(r)
+		more, result, err := f(r)
 		if errors.Is(err, errKeep) {
 			return r, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		err = b.settle(ctx, eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: append(more, r.set(holder))})
+		w, holder := b.newWriter()
+		c := eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: append(more, r.set(holder))}
+		err = b.settleOnce(ctx, o, c, func() []byte { return result })
 		if !isConflict(err) {
 			r.claim++
 			return r, storeFault(err)
 		}
-		w, _ = b.newWriter()
 		if err := b.pause(ctx, attempt); err != nil {
 			return nil, storeFault(err)
 		}

@@ -26,6 +26,7 @@ type Sent struct {
 // send adds messages to one shard.
 type send struct {
 	reply
+	counts
 	messages []events.Message
 	out      []queue.Outgoing
 	sent     []Sent
@@ -38,6 +39,10 @@ type send struct {
 // The messages of a standard queue go to one shard together; those of a FIFO queue go where their groups are, a
 // commit for each shard.
 func (b *Broker) Send(ctx context.Context, id events.QueueID, messages []Outgoing) ([]Sent, error) {
+	return counted(ctx, b, keepSent, sentAgain, func(o *once) ([]Sent, error) { return b.send(ctx, o, id, messages) })
+}
+
+func (b *Broker) send(ctx context.Context, o *once, id events.QueueID, messages []Outgoing) ([]Sent, error) {
 	h, err := b.open(ctx, id)
 	if err != nil {
 		return nil, err
@@ -49,6 +54,7 @@ func (b *Broker) Send(ctx context.Context, id events.QueueID, messages []Outgoin
 			return nil, err
 		}
 		c.sent = sent
+		c.counts = counts{o, func() *answer { return &answer{Result: keepSent(sent)} }}
 		h.runner(h.turn()).do(c)
 		if err := c.await(ctx); err != nil {
 			return nil, b.noQueue(id, err)

@@ -22,15 +22,36 @@ type UpdateQueue struct {
 // Update changes a queue and gives it with its depth. The new settings are first in its record, as wanted, and then
 // roll through the shards, one commit each; Update returns after the last. Faults: NotFound, Invalid.
 func (b *Broker) Update(ctx context.Context, u UpdateQueue) (*Queue, error) {
+	return counted(ctx, b, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.updateQueue(ctx, o, u) })
+}
+
+// updateQueue commits the record with the answer that is remembered, so the depth in it is from just before the change.
+func (b *Broker) updateQueue(ctx context.Context, o *once, u UpdateQueue) (*Queue, error) {
 	h, err := b.open(ctx, u.Queue)
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.change(ctx, u.Queue, func(r *record) ([]eventlog.Claim, error) {
-		if r.gone() {
-			return nil, b.noQueue(r.ID, errNoQueue(r.ID.String()))
+	depth, err := h.depth(ctx, h.view)
+	if err != nil {
+		return nil, b.noQueue(h.id, err)
+	}
+	whole := func(r *record) (*Queue, error) {
+		q, err := b.describe(ctx, r)
+		if err == nil {
+			q.Depth = depth
 		}
-		return b.update(ctx, r, u)
+		return q, err
+	}
+	r, err := b.changeOnce(ctx, o, u.Queue, func(r *record) ([]eventlog.Claim, []byte, error) {
+		if r.gone() {
+			return nil, nil, b.noQueue(r.ID, errNoQueue(r.ID.String()))
+		}
+		claims, err := b.update(ctx, r, u)
+		if err != nil || o == nil {
+			return claims, nil, err
+		}
+		q, err := whole(r)
+		return claims, keepQueue(q), err
 	})
 	if err != nil {
 		return nil, err
@@ -39,7 +60,7 @@ func (b *Broker) Update(ctx context.Context, u UpdateQueue) (*Queue, error) {
 	if err := b.roll(ctx, h, r); err != nil {
 		return nil, b.halfway(b.noQueue(h.id, err))
 	}
-	q, err := b.whole(ctx, h, r)
+	q, err := whole(r)
 	return q, b.halfway(err)
 }
 
@@ -148,6 +169,13 @@ func (r *runner) writeControl(ctx context.Context, c command, build func(at even
 		}
 		commit := eventlog.Commit{At: int64(r.b.Now()), Appends: appends}
 		commit.Writer, _ = r.b.newWriter()
+		k := onceOf(c)
+		if k != nil {
+			if commit.Claims, err = k.once.claims(r.b, k.kept(), r.b.Now()+rememberAnswer); err != nil {
+				r.loaded = false
+				return err
+			}
+		}
 		unknown := false
 		err = r.persist(ctx, commit, func(err error) {
 			unknown = true
@@ -155,7 +183,14 @@ func (r *runner) writeControl(ctx context.Context, c command, build func(at even
 		})
 		if err == nil {
 			r.stands(commit)
+			if k != nil {
+				k.once.written.Store(true)
+			}
 			return nil
+		}
+		if k != nil && k.once.spentBy(err, r.b.Now()) {
+			r.loaded = false
+			return errSpent
 		}
 		if loadErr := r.load(ctx); !isConflict(err) || loadErr != nil || unknown {
 			return storeFault(err)

@@ -22,6 +22,8 @@ const (
 	Exists       Code = "exists"        // the name is taken
 	ForeignLease Code = "foreign_lease" // a receipt that is garbled, forged or of another queue
 	LeaseEnded   Code = "lease_ended"   // a receipt whose lease has lapsed, was released or was replaced
+	KeyMismatch  Code = "key_mismatch"  // an idempotency key that was used for another request
+	KeyInUse     Code = "key_in_use"    // an idempotency key whose first request is still running
 	Quota        Code = "quota"         // a configured quota is used up
 	Limit        Code = "limit"         // a limit of the shard is reached; it passes by itself
 	KeyLost      Code = "key_lost"      // the key that wraps the queue's keys cannot be used now
@@ -31,7 +33,7 @@ const (
 )
 
 // Codes lists every code, for the tests of the dialects' tables.
-var Codes = []Code{Invalid, TooLarge, Unauthorized, Denied, NotFound, Exists, ForeignLease, LeaseEnded, Quota, Limit,
+var Codes = []Code{Invalid, TooLarge, Unauthorized, Denied, NotFound, Exists, ForeignLease, LeaseEnded, KeyMismatch, KeyInUse, Quota, Limit,
 	KeyLost, Unavailable, Unconfirmed, Internal}
 
 // Error is a failure with a text for the user and a cause for the log.
