@@ -85,7 +85,7 @@ func (c *call) recovered() {
 // run settles, in the order of section 2.3, who calls, which operation it is and whether its queue exists.
 func (c *call) run() error {
 	m := c.h.router.Find(c.r.Method, c.r.URL)
-	if !m.Found || m.Value.access != tokens {
+	if !m.Found || !m.Value.access.anonymous() {
 		var err error
 		if c.caller, err = c.h.Auth.Authenticate(c.r); err != nil {
 			return err

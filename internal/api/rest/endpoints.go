@@ -23,7 +23,11 @@ const (
 	inAccount                // acts on the account as a whole: another's is denied
 	tokens                   // not authenticated: it is how credentials are got
 	revocation               // authenticated, acts on no account
+	public                   // not authenticated: the same for everybody
 )
+
+// anonymous says that an operation is run for whoever calls.
+func (a access) anonymous() bool { return a == tokens || a == public }
 
 // operation is one row of section 5.
 type operation struct {

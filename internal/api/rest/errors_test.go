@@ -55,7 +55,11 @@ func TestFaultsOnTheWire(t *testing.T) {
 		{context.Canceled, 503, "UNAVAILABLE", "given up"},
 	} {
 		f.err = c.err
-		a := do(t, h, "POST", "/v1/queues/q/messages", `{"body":"x"}`)
+		a := httptest.NewRecorder() // not held to the contract: no send gives some of these
+		h.ServeHTTP(a, request(strings.NewReader(`{"body":"x"}`), ""))
+		if err := checkAnswer(a); err != nil {
+			t.Error(err)
+		}
 		body := a.Body.String()
 		if a.Code != c.status || !strings.Contains(body, `"code":"`+c.code+`"`) || !strings.Contains(body, c.message) || strings.Contains(body, "secret") {
 			t.Errorf("%v: %d %s", c.err, a.Code, body)

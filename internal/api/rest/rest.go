@@ -64,8 +64,8 @@ type handler struct {
 	calls  sync.Pool
 }
 
-// New makes a handler of every operation, for a host that serves them all.
-func New(c Config) (http.Handler, error) { return serve(c, operations()) }
+// New makes a handler of every operation and of the contract, for a host that serves them all.
+func New(c Config) (http.Handler, error) { return serve(c, append(operations(), contracts()...)) }
 
 // serve makes a handler of some operations, and reports every problem of its configuration at once.
 func serve(c Config, operations []*operation) (http.Handler, error) {

@@ -31,7 +31,7 @@ import (
 //	body contains text
 //	save id result.message_id           $id from here on
 //
-// Every answer must also keep what all answers keep, see [checkAnswer].
+// Every answer must also keep what all answers keep, see [checkAnswer], and the contract.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -100,9 +100,8 @@ func (s *script) send(line string) {
 	}
 	r := httptest.NewRequest(method, target, s.body(strings.Join(body, "\n")))
 	r.Header = headers
-	s.answer = httptest.NewRecorder()
-	s.h.ServeHTTP(s.answer, r)
-	if err := checkAnswer(s.answer); err != nil {
+	var err error
+	if s.answer, err = loadContract(s.t).serve(s.h, r); err != nil {
 		s.failf("%v", err)
 	}
 }
@@ -231,14 +230,13 @@ func checkAnswer(a *httptest.ResponseRecorder) error {
 	return nil
 }
 
-// do sends one request to a handler, with credentials.
+// do sends one request to a handler, with credentials, and holds the answer to the contract.
 func do(t testing.TB, h http.Handler, method, target, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer test")
-	a := httptest.NewRecorder()
-	h.ServeHTTP(a, r)
-	if err := checkAnswer(a); err != nil {
+	a, err := loadContract(t).serve(h, r)
+	if err != nil {
 		t.Errorf("%s %s: %v\n%s", method, target, err, a.Body)
 	}
 	return a
