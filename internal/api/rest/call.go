@@ -109,6 +109,9 @@ func (c *call) run() error {
 			return err
 		}
 	}
+	if _, err := c.idempotencyKey(); err != nil {
+		return err
+	}
 	return c.op.run(c)
 }
 

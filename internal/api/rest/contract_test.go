@@ -303,6 +303,7 @@ func TestContractStatesTheLimits(t *testing.T) {
 		"entry id":      {*schemas["SendEntry"].Value.Properties["id"].Value.MaxLength, entryIDMax},
 		"group":         {*send["message_group_id"].Value.MaxLength, groupMax},
 		"dedup":         {*send["message_deduplication_id"].Value.MaxLength, groupMax},
+		"key":           {*doc.Components.Parameters["IdempotencyKey"].Value.Schema.Value.MaxLength, idempotencyKeyMax},
 		"tags":          {*schemas["Tags"].Value.MaxProps, tagsMax},
 		"tag value":     {*schemas["Tags"].Value.AdditionalProperties.Schema.Value.MaxLength, tagValueMax},
 		"list":          {uint64(*schemas["QueuesMeta"].Value.Properties["limit"].Value.Max), listMax},

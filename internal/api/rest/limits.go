@@ -21,6 +21,8 @@ const (
 	tagKeyMax        = 128 // characters
 	tagValueMax      = 256 // characters
 
+	idempotencyKeyMax = 255 // characters (section 8)
+
 	// A page of queues and of messages (section 7); a larger limit is clamped.
 	listDefault, listMax = 50, 1000
 	peekDefault, peekMax = 10, 100
