@@ -21,7 +21,7 @@ const (
 
 // TestBasalticPython runs the acceptance program with basaltic-sdk-python. Each of its checks is a subtest.
 func TestBasalticPython(t *testing.T) {
-	python := virtualenv(t)
+	python := virtualenv(t, "requirements.txt")
 	s := start(t, build(t))
 	output := smoke(t, python, s.url)
 	for _, r := range judge(output, pending, early) {

@@ -13,17 +13,16 @@ import (
 
 const (
 	cache          = "../.cache"
-	requirements   = "requirements.txt"
 	installTimeout = 5 * time.Minute
 )
 
-// virtualenv gives a Python that has what requirements.txt pins. It is kept between runs under a name made of all that
-// it depends on, and appears under that name only when it is whole.
-func virtualenv(t *testing.T) string {
+// virtualenv gives a Python that has what a requirements file pins. It is kept between runs under a name made of all
+// that it depends on, and appears under that name only when it is whole.
+func virtualenv(t *testing.T, requirements string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
 	defer cancel()
-	dir := filepath.Join(cache, "accept-"+venvKey(ctx, t))
+	dir := filepath.Join(cache, "accept-"+venvKey(ctx, t, requirements))
 	python := filepath.Join(dir, "bin", "python")
 	if _, err := os.Stat(python); err == nil {
 		return python
@@ -36,7 +35,7 @@ func virtualenv(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	install(ctx, t, fresh)
+	install(ctx, t, fresh, requirements)
 	if err := os.Rename(fresh, dir); err != nil && !os.IsExist(err) { // exists: another run was faster
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func virtualenv(t *testing.T) string {
 }
 
 // venvKey names the requirements and the Python that meets them.
-func venvKey(ctx context.Context, t *testing.T) string {
+func venvKey(ctx context.Context, t *testing.T, requirements string) string {
 	t.Helper()
 	const which = "import sys, venv, ensurepip; assert sys.version_info >= (3, 11); print(sys.version, sys.executable)"
 	python, err := exec.CommandContext(ctx, "python3", "-c", which).CombinedOutput()
@@ -58,7 +57,7 @@ func venvKey(ctx context.Context, t *testing.T) string {
 	return fmt.Sprintf("%x", sha256.Sum256(append(pins, python...)))[:12]
 }
 
-func install(ctx context.Context, t *testing.T, dir string) {
+func install(ctx context.Context, t *testing.T, dir, requirements string) {
 	t.Helper()
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", dir},

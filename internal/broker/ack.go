@@ -30,6 +30,9 @@ func (c *ack) decide(g *group) error {
 		if o == queue.Finished && g.settled.has(c.items[i]) {
 			c.results[i] = queue.Done
 		}
+		if c.results[i] != queue.Done {
+			g.tally.LateLeases++
+		}
 		g.restsOnLedger = g.restsOnLedger || o != queue.Done
 	}
 	return nil

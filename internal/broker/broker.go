@@ -42,11 +42,13 @@ type Config struct {
 	Turn func(runner string)
 	// Jitter gives a random duration below most, for pauses between attempts; default: math/rand's.
 	Jitter func(most time.Duration) time.Duration
+	Meter  Meter // hears what is done; default: nobody
 }
 
 // Broker serves the queues of one log.
 type Broker struct {
 	Config
+	polls   atomic.Int64    // receives that may wait
 	life    context.Context // ends when the broker stops for good
 	end     context.CancelFunc
 	running sync.WaitGroup // runners
@@ -88,6 +90,9 @@ func New(c Config) (*Broker, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Meter == nil {
+		c.Meter = unmetered{}
 	}
 	b := &Broker{Config: c, queues: map[events.QueueID]*handle{}, names: map[nameKey]events.QueueID{}}
 	b.life, b.end = context.WithCancel(context.Background())

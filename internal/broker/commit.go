@@ -29,9 +29,10 @@ func mustRead(r io.Reader, p []byte) {
 // prove nothing, since the write may still be under way. It gives nil, a *eventlog.Conflict, a *eventlog.Refused, or
 // the fault Unconfirmed when ctx or the patience has ended first. Giving up early is safe here: these commits set
 // claims by their versions, so that one that lands late meets whoever came between.
-func (b *Broker) settle(ctx context.Context, c eventlog.Commit) error {
-	began := time.Now()
-	for attempt := 0; ; attempt++ {
+func (b *Broker) settle(ctx context.Context, c eventlog.Commit) (err error) {
+	began, attempt := time.Now(), 0
+	defer func() { b.wrote(&c, began, attempt, err) }()
+	for ; ; attempt++ {
 		err := b.Log.Commit(ctx, c)
 		if decided(err, attempt) {
 			return err

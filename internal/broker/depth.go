@@ -33,10 +33,7 @@ func (v *view) decide(g *group) error {
 // view runs look in the turn of a shard's runner, on a state that stands in the log when view returns. While the store
 // does not confirm a write to the shard, it looks at what the log holds instead: reads go on while writes cannot.
 func (h *handle) view(ctx context.Context, shard int, look func(g *group) error) error {
-	v := &view{reply: newReply(), look: look}
-	r := h.runner(shard)
-	r.do(v)
-	err := v.await(ctx)
+	err := h.look(ctx, shard, look)
 	if ctx.Err() != nil || !errors.Is(err, errStalled) && !fault.Is(err, fault.Unconfirmed) {
 		return err
 	}
@@ -44,15 +41,23 @@ func (h *handle) view(ctx context.Context, shard int, look func(g *group) error)
 	if err := cold.load(ctx); err != nil {
 		return err
 	}
+	v := &view{look: look}
 	return v.decide(newGroup(ctx, cold, nil))
 }
 
-// depth adds up the shards. What is ahead of a cursor and past its retention is found by bisection.
-func (h *handle) depth(ctx context.Context) (*Depth, error) {
+// look is view without the second way: it fails while a write to the shard is not confirmed.
+func (h *handle) look(ctx context.Context, shard int, look func(g *group) error) error {
+	v := &view{reply: newReply(), look: look}
+	h.runner(shard).do(v)
+	return v.await(ctx)
+}
+
+// depth adds up the shards, each looked at by view or look. What is ahead of a cursor and past its retention is found by bisection.
+func (h *handle) depth(ctx context.Context, by func(context.Context, int, func(*group) error) error) (*Depth, error) {
 	total := new(Depth)
 	for i := range h.shards() {
 		var d queue.Depth // the look may be taken more than once
-		err := h.view(ctx, i, func(g *group) error {
+		err := by(ctx, i, func(g *group) error {
 			_, gone, err := g.b.bisect(g.ctx, g.messageStream, g.ledger.Cursor, g.start, g.ledger.ExpiredBefore(g.at))
 			if err != nil {
 				return err

@@ -33,6 +33,9 @@ func (c *extend) decide(g *group) error {
 	c.results = d.Items
 	for _, o := range d.Items {
 		g.restsOnLedger = g.restsOnLedger || o != queue.Done
+		if o != queue.Done {
+			g.tally.LateLeases++
+		}
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type group struct {
 	// restsOnLedger and restsOnMessages are set by an answer that follows from what the stream does not hold, so that
 	// its end must be certain: an append makes it so, otherwise it is read.
 	restsOnLedger, restsOnMessages bool
+	tally                          Tally
 	answered                       bool // everybody has an answer, if only that the outcome is not known
 	unserved                       bool // the group was full before all who are parked were looked at
 }
@@ -241,6 +242,7 @@ func (g *group) finish() {
 	for _, e := range g.happened {
 		g.observe(e)
 	}
+	g.count()
 	g.publish() // first, so that whoever is answered finds it
 	g.answerAll(nil)
 	if err := g.snapshots(g.ctx); err != nil {
@@ -294,10 +296,11 @@ func (g *group) refused(after []command, err error) (look bool) {
 
 // persist repeats an identical commit until its outcome is known. Callers do not wait that long: stalled is called
 // once when the store has kept silent for a while, and whoever comes meanwhile is refused.
-func (r *runner) persist(ctx context.Context, c eventlog.Commit, stalled func(error)) error {
-	began := time.Now()
+func (r *runner) persist(ctx context.Context, c eventlog.Commit, stalled func(error)) (err error) {
+	began, attempt := time.Now(), 0
+	defer func() { r.b.wrote(&c, began, attempt, err) }()
 	defer r.stalled.Store(false)
-	for attempt := 0; ; attempt++ {
+	for ; ; attempt++ {
 		err := r.b.Log.Commit(ctx, c)
 		if decided(err, attempt) {
 			return err

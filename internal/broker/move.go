@@ -119,6 +119,7 @@ func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err
 				from.stands(commit)
 				to.stands(commit)
 				from.publish()
+				b.Meter.Done(&Tally{Wrote: true, Moved: len(m.items)})
 				return len(m.items), nil
 			}
 		} else if !stale || attempt > 0 {

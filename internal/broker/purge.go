@@ -90,7 +90,7 @@ type purge struct {
 func (c *purge) decide(*group) error { panic("purge runs alone") }
 
 func (c *purge) run(ctx context.Context, r *runner) error {
-	return r.writeControl(ctx, c, func(at events.Instant) ([]eventlog.Append, error) {
+	err := r.writeControl(ctx, c, func(at events.Instant) ([]eventlog.Append, error) {
 		p := &queue.Purge{At: at, To: r.sender.Tail, Sent: r.sender.Totals.Messages}
 		if c.to != nil && *c.to < p.To {
 			sent, err := r.sentBefore(ctx, *c.to)
@@ -109,6 +109,10 @@ func (c *purge) run(ctx context.Context, r *runner) error {
 		}
 		return appends, err
 	})
+	if err == nil {
+		r.b.Meter.Done(&Tally{Wrote: true, Purged: c.messages})
+	}
+	return err
 }
 
 // sentBefore is how many messages the stream holds before the beginning of an entry.

@@ -115,6 +115,10 @@ func (h *handle) visit(ctx context.Context, request *Receive) (found []Delivery,
 
 // ask asks shards at once, and waits until one of them has something, the deadline comes, or the caller leaves.
 func (h *handle) ask(ctx context.Context, c *receive) ([]Delivery, error) {
+	if c.deadline > 0 {
+		h.broker.polls.Add(1)
+		defer h.broker.polls.Add(-1)
+	}
 	for _, r := range c.shards {
 		r.do(c)
 	}

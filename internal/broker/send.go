@@ -155,6 +155,7 @@ func (c *send) decide(g *group) error {
 			g.restsOnMessages = true
 		case a.Duplicate:
 			g.restsOnMessages = true
+			g.tally.Duplicates++
 			id, err := g.messageID(a.Position)
 			c.sent[i] = Sent{ID: id, Duplicate: err == nil, Err: err}
 		default:
