@@ -4,6 +4,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
@@ -47,4 +48,18 @@ type Services struct {
 	Logger *slog.Logger
 	// Failed, where it is set, is called once for every error that is answered, with the dialect's own code.
 	Failed func(status int, code string)
+	// Served, where it is set, is called once for every request when it has been answered.
+	Served func(*Served)
+}
+
+// Served says how a request went. It is valid during the call that tells of it.
+type Served struct {
+	Request   *http.Request
+	ID        [36]byte      // as in X-Request-Id
+	Operation string        // the endpoint's name; empty for a path or method that is none
+	Queue     *broker.Queue // nil where the request named none, or none that exists
+	Status    int
+	Code      string // of the error, in the dialect's words; empty when it went well
+	Began     time.Time
+	Took      time.Duration
 }

@@ -26,6 +26,8 @@ var mayImport = map[string][]string{
 	"internal/broker": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections"},
 	"internal/sweep":  {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections", "internal/broker"},
 
+	"internal/watch": {"events", "internal/fault", "internal/broker", "internal/api"},
+
 	"internal/api":     {"events", "internal/fault", "internal/auth", "internal/broker"},
 	"internal/api/*":   {"events", "internal/fault", "internal/auth", "internal/broker", "internal/api"},
 	"internal/console": {"events", "internal/fault", "internal/auth", "internal/broker", "internal/api", "projections"},
@@ -38,7 +40,7 @@ var mayImport = map[string][]string{
 	"internal/aws/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
 		"internal/api", "internal/sweep", "projections", "internal/aws/*"},
 	"internal/local/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
-		"internal/api", "internal/api/*", "internal/sweep", "internal/console", "projections", "internal/local/*"},
+		"internal/api", "internal/api/*", "internal/sweep", "internal/console", "internal/watch", "projections", "internal/local/*"},
 
 	// It verifies a store from outside the broker, and so needs to know what the broker keeps.
 	"internal/local/audit": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "internal/broker",
@@ -62,6 +64,8 @@ var mayImport = map[string][]string{
 var confined = []struct{ prefix, only, why string }{
 	{"github.com/aws/", "internal/aws/*", "the same rules run without AWS, so what they need of it goes behind a contract"},
 	{"github.com/cockroachdb/pebble", "internal/local/store", "the embedded store can be replaced only while one package knows it"},
+	{"github.com/prometheus", "internal/watch", "the broker and the APIs tell an interface of their own what happens, so that who counts can be replaced"},
+	{"go.opentelemetry.io", "internal/watch", "spans are made of what a request was, not along its way"},
 }
 
 // The inner packages, whose shipped code is bound further.

@@ -18,7 +18,7 @@ import (
 func (p Program) serve() *cobra.Command {
 	var c host.Config
 	var level slog.Level
-	var cpuProfile string
+	var format, cpuProfile string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start the server with its embedded store",
@@ -31,7 +31,11 @@ For now the server runs in development mode: it takes any bearer token, key pair
 on loopback only.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.Logger = slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: level}))
+			var err error
+			if c.Logger, err = p.logger(level, format); err != nil {
+				return err
+			}
+			c.Version = p.Version
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
 			h, err := host.Open(c)
@@ -55,8 +59,23 @@ on loopback only.`,
 	f.DurationVar(&c.HistoryAge, "history-age", 0, "how long to keep the history of finished messages (default 24h)")
 	f.Uint64Var(&c.HistoryBytes, "history-bytes", 0, "size of the store beyond which history is dropped earlier (default 10 GB)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	f.StringVar(&format, "log-format", "text", "text or json")
+	f.StringVar(&c.MetricsListen, "metrics-listen", "", "address for /metrics, /healthz and /readyz alone, without credentials\n(default: /metrics is on --listen where that is loopback, and off otherwise)")
+	f.StringVar(&c.Traces, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "base URL of an OpenTelemetry collector (OTLP over HTTP) to send traces to,\nsuch as http://127.0.0.1:4318; $OTEL_EXPORTER_OTLP_ENDPOINT")
 	f.StringVar(&cpuProfile, "cpu-profile", "", "write a CPU profile of the whole run to this file, for go tool pprof")
 	return cmd
+}
+
+// logger writes the log to stderr, a line an event.
+func (p Program) logger(level slog.Level, format string) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(p.Stderr, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(p.Stderr, o)), nil
+	}
+	return nil, fmt.Errorf("--log-format must be text or json, not %q", format)
 }
 
 // profile begins a CPU profile where a file is named for it, and gives what ends it.
@@ -77,6 +96,14 @@ func profile(file string) (stop func(), err error) {
 	}, nil
 }
 
+// watched says where those who run the server look.
+func watched(h *host.Host) string {
+	if url := h.MetricsURL(); url != "" {
+		return url
+	}
+	return "off; --metrics-listen turns metrics on"
+}
+
 // welcome says where the server is, how the official clients find it, and where the data lies.
 func welcome(w io.Writer, h *host.Host) {
 	data := h.Data
@@ -94,6 +121,7 @@ func welcome(w io.Writer, h *host.Host) {
     export BASALTIC_ACCESS_TOKEN=dev
 
   Data: %s (sealed; the key is %s)
+  Watch: %s
   Stop: Ctrl-C
-`, url, url, url, data, filepath.Join(data, "key"))
+`, url, url, url, data, filepath.Join(data, "key"), watched(h))
 }

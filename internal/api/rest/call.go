@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"time"
 
+	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/fault"
@@ -27,6 +29,7 @@ type call struct {
 	caller auth.Caller
 	queue  *broker.Queue // for an operation inQueue
 	sent   bool          // the answer has been written
+	served api.Served    // what is told of the request
 
 	body []byte // the request's, decoded
 	out  []byte // the answer's
@@ -47,6 +50,34 @@ func (c *call) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	c.w, c.r, c.out = w, r, c.out[:0]
 	c.id = requestID()
+	if c.h.Served != nil {
+		c.served.Began = time.Now()
+	}
+}
+
+// told tells whoever listens how the request went.
+func (c *call) told() {
+	if c.h.Served == nil {
+		return
+	}
+	s := &c.served
+	s.Request, s.ID, s.Queue, s.Took = c.r, c.id, c.queue, time.Since(s.Began)
+	if c.op != nil {
+		s.Operation = c.op.name
+	}
+	c.h.Served(s)
+}
+
+// watched is the writer of an answer that others write, which tells its status.
+type watched struct {
+	http.ResponseWriter
+	served *api.Served
+}
+
+// WriteHeader notes the status.
+func (w watched) WriteHeader(status int) {
+	w.served.Status = status
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // end forgets the request, in the entries beyond the lengths too.
@@ -58,7 +89,7 @@ func (c *call) end() {
 	clear(c.leases[:cap(c.leases)])
 	clear(c.extends[:cap(c.extends)])
 	c.w, c.r, c.op, c.ref, c.queue, c.sent = nil, nil, nil, "", nil, false
-	c.caller, c.receive = auth.Caller{}, receiveInput{}
+	c.caller, c.receive, c.served = auth.Caller{}, receiveInput{}, api.Served{}
 	c.body, c.out = keep(c.body), keep(c.out)
 	c.sends, c.leases, c.extends = c.sends[:0], c.leases[:0], c.extends[:0]
 }
@@ -80,6 +111,7 @@ func (c *call) recovered() {
 		panic(p)
 	}
 	c.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	c.told()
 }
 
 // run settles, in the order of section 2.3, who calls, which operation it is and whether its queue exists.
@@ -95,6 +127,9 @@ func (c *call) run() error {
 		return unrouted(c.r.Method, m.Allow)
 	}
 	c.op, c.ref = m.Value, m.Params[0]
+	if c.op.access == tokens || c.op.access == revocation {
+		c.w = watched{c.w, &c.served}
+	}
 	switch c.op.access {
 	case inAccount:
 		if c.caller.Foreign {
@@ -131,7 +166,7 @@ func (c *call) json(status int) {
 	header["Content-Type"] = jsonType
 	header["X-Request-Id"] = values[0:1:1]
 	header["Content-Length"] = values[1:2:2]
-	c.sent = true
+	c.sent, c.served.Status = true, status
 	c.w.WriteHeader(status)
 	c.w.Write(c.out) // a caller that has gone is nobody's error
 }
@@ -139,7 +174,7 @@ func (c *call) json(status int) {
 // nothing answers without a body.
 func (c *call) nothing() {
 	c.stamp()
-	c.sent = true
+	c.sent, c.served.Status = true, http.StatusNoContent
 	c.w.WriteHeader(http.StatusNoContent)
 }
 

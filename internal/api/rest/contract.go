@@ -33,7 +33,7 @@ func (c *call) document(kind string, text []byte) error {
 	h := c.w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	c.sent = true
+	c.sent, c.served.Status = true, http.StatusOK
 	c.w.WriteHeader(http.StatusOK)
 	c.w.Write(text)
 	return nil

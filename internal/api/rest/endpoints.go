@@ -46,7 +46,7 @@ func (op *operation) endpoint() api.Endpoint {
 
 // configure takes what a host gives every dialect.
 func configure(s api.Services) Config {
-	c := Config{Auth: s.Auth, Tokens: s.Tokens, Region: s.Region, Secret: s.Secret, Logger: s.Logger, Failed: s.Failed}
+	c := Config{Auth: s.Auth, Tokens: s.Tokens, Region: s.Region, Secret: s.Secret, Logger: s.Logger, Failed: s.Failed, Served: s.Served}
 	if s.Broker != nil { // a nil pointer in an interface would not look missing
 		c.Broker = s.Broker
 	}

@@ -89,6 +89,7 @@ func (c *call) fail(err error) {
 	b = append(b, `,"request_id":"`...)
 	b = append(b, c.id[:]...)
 	c.out = append(b, `"}}`...)
+	c.served.Code = w.code
 	c.json(w.status)
 }
 

@@ -49,6 +49,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Failed, where it is set, is called once for every error that is answered, in an entry of a batch too.
 	Failed func(status int, code string)
+	// Served, where it is set, is called once for every request when it has been answered.
+	Served func(*api.Served)
 }
 
 // regionDefault is the platform's (section 1).
@@ -114,6 +116,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := c.run(); err != nil {
 		c.fail(err)
 	}
+	c.told()
 	c.end()
 	h.calls.Put(c)
 }

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -23,6 +24,7 @@ import (
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/local/store"
+	"github.com/leaselog/leaselog/internal/watch"
 )
 
 // Config says how the server runs.
@@ -34,7 +36,12 @@ type Config struct {
 	// HistoryAge and HistoryBytes bound what is kept of what is finished; default 24 h and 10 GB.
 	HistoryAge   time.Duration
 	HistoryBytes uint64
-	Logger       *slog.Logger
+	// MetricsListen is where /metrics is served, host:port, with /healthz and /readyz beside it, to whoever asks: names
+	// of accounts and queues are in it. Empty: on Listen where that is loopback, and nowhere otherwise.
+	MetricsListen string
+	Traces        string // base URL of an OTLP collector; empty: nothing is traced
+	Version       string // of the program, for metrics and traces
+	Logger        *slog.Logger
 }
 
 // Host is a server that is open: its store is locked, its address taken.
@@ -46,6 +53,10 @@ type Host struct {
 	broker   *broker.Broker
 	listener net.Listener
 	server   *http.Server
+	watch    *watch.Watch
+	aside    net.Listener // of MetricsListen, or nil
+	beside   *http.Server // on aside
+	stopping atomic.Bool
 	chores   sync.WaitGroup
 }
 
@@ -74,7 +85,11 @@ func Open(c Config) (_ *Host, err error) {
 			h.release()
 		}
 	}()
-	if h.store, err = store.Open(store.Config{Dir: filepath.Join(c.Data, StoreDir), Logger: c.Logger, Now: func() int64 { return int64(h.clock.now()) }}); err != nil {
+	if err := h.openWatch(); err != nil {
+		return nil, err
+	}
+	if h.store, err = store.Open(store.Config{Dir: filepath.Join(c.Data, StoreDir), Logger: c.Logger, Synced: h.watch.Synced,
+		Now: func() int64 { return int64(h.clock.now()) }}); err != nil {
 		return nil, err
 	}
 	k, err := keys.Open(filepath.Join(c.Data, KeyFile))
@@ -82,20 +97,53 @@ func Open(c Config) (_ *Host, err error) {
 		return nil, err
 	}
 	if h.broker, err = broker.New(broker.Config{Log: h.store, Keys: k, ReceiptKey: k.Secret("receipt"), Now: h.clock.now, Rand: rand.Reader,
-		Deployment: Deployment, Shards: c.Shards, Exclusive: true, Logger: c.Logger}); err != nil {
+		Deployment: Deployment, Shards: c.Shards, Exclusive: true, Logger: c.Logger, Meter: h.watch}); err != nil {
 		return nil, err
 	}
 	secret := k.Secret("marker")
-	api, err := rest.New(rest.Config{Broker: h.broker, Auth: auth.Development{}, Tokens: auth.Development{}, Region: c.Region, Secret: secret[:], Logger: c.Logger})
+	api, err := rest.New(rest.Config{Broker: h.broker, Auth: auth.Development{}, Tokens: auth.Development{}, Region: c.Region, Secret: secret[:], Logger: c.Logger,
+		Failed: h.watch.Failed, Served: h.watch.Served})
 	if err != nil {
 		return nil, err
 	}
-	if h.listener, err = net.Listen("tcp", c.Listen); err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", c.Listen, err)
+	if err := h.watch.Look(h.broker, h.store); err != nil {
+		return nil, err
 	}
-	h.server = &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)}
-	return h, nil
+	return h, h.listen(api)
+}
+
+// openWatch makes what counts and tells. It comes first: store and broker tell it what they do.
+func (h *Host) openWatch() (err error) {
+	var operations []string
+	for _, e := range rest.Endpoints() {
+		operations = append(operations, e.Name)
+	}
+	h.watch, err = watch.New(watch.Config{Version: h.Version, Operations: operations, Traces: h.Traces, Logger: h.Logger})
+	return err
+}
+
+// listen takes the addresses.
+func (h *Host) listen(api http.Handler) (err error) {
+	main := &front{api: api, healthy: h.store.Healthy, stopping: &h.stopping}
+	if h.listener, err = net.Listen("tcp", h.Listen); err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", h.Listen, err)
+	}
+	switch {
+	case h.MetricsListen != "":
+		if h.aside, err = net.Listen("tcp", h.MetricsListen); err != nil {
+			return fmt.Errorf("cannot listen on %s for metrics: %w", h.MetricsListen, err)
+		}
+		h.beside = h.serving(&front{metrics: h.watch.Metrics(), healthy: h.store.Healthy, stopping: &h.stopping})
+	case loopback(h.Listen) == nil:
+		main.metrics = h.watch.Metrics()
+	}
+	h.server = h.serving(main)
+	return nil
+}
+
+func (h *Host) serving(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug)}
 }
 
 func (c *Config) fill() {
@@ -138,6 +186,9 @@ func (h *Host) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, maintainEvery, h.maintain) })
+	if h.beside != nil {
+		h.chores.Go(func() { h.beside.Serve(h.aside) }) // until close
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- h.server.Serve(netutil.LimitListener(h.listener, connectionsMax)) }()
 	var err error
@@ -145,6 +196,7 @@ func (h *Host) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
+	h.stopping.Store(true)
 	h.Logger.Info("stopping")
 	stop()
 	return errors.Join(err, h.close())
@@ -157,12 +209,32 @@ func (h *Host) close() error {
 	go func() { answered <- h.server.Shutdown(ctx) }()
 	h.broker.Close()
 	err := <-answered
+	if h.beside != nil { // last, so that it tells how the stop goes
+		err = errors.Join(err, h.beside.Close())
+	}
 	h.chores.Wait()
+	if lost := h.watch.Close(ctx); lost != nil {
+		h.Logger.Warn("the last traces could not be sent", "error", lost)
+	}
 	return errors.Join(err, h.store.Close())
+}
+
+// MetricsURL is where the metrics are, or empty where they are not served.
+func (h *Host) MetricsURL() string {
+	switch {
+	case h.aside != nil:
+		return "http://" + h.aside.Addr().String() + "/metrics"
+	case loopback(h.Listen) == nil:
+		return "http://" + h.Address() + "/metrics"
+	}
+	return ""
 }
 
 // release gives back what Open took before it failed.
 func (h *Host) release() {
+	if h.listener != nil {
+		h.listener.Close()
+	}
 	if h.store != nil {
 		h.store.Close()
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -197,6 +198,7 @@ func (c *committer) write() bool {
 		return true
 	}
 	c.inst.shown.begin(c.claims)
+	began := time.Now()
 	if err := c.inst.db.Apply(c.batch, pebble.Sync); err != nil {
 		c.inst.fail(err)
 		return false
@@ -205,6 +207,9 @@ func (c *committer) write() bool {
 	case <-c.inst.dead: // by something else; the batch may stand or not
 		return false
 	default:
+	}
+	if synced := c.inst.store.synced; synced != nil {
+		synced(len(c.accepted), c.batch.Len(), time.Since(began))
 	}
 	c.inst.shown.synced(c.touched)
 	clear(c.touched)

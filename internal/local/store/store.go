@@ -35,6 +35,10 @@ type Config struct {
 	// Now is the wall clock in Unix milliseconds, by which claims that lapsed a day ago are removed; nil is the
 	// clock of the machine.
 	Now func() int64
+
+	// Synced, where it is set, is called by the committer for each batch that is on the disk, before its commits are
+	// answered: it must not block.
+	Synced func(commits, bytes int, took time.Duration)
 }
 
 // Store implements [eventlog.Log].
@@ -47,6 +51,7 @@ type Store struct {
 	readOnly bool // see [View]
 	logger   *slog.Logger
 	now      func() int64
+	synced   func(commits, bytes int, took time.Duration) // nil: nobody counts
 
 	lock  io.Closer // the directory's, from Open to Close
 	cache *pebble.Cache
@@ -91,7 +96,7 @@ func newStore(cfg Config) (*Store, error) {
 		return nil, errors.New("the store needs a data directory")
 	}
 	s := &Store{
-		dir: cfg.Dir, fs: cfg.FS, logger: cfg.Logger, now: cfg.Now,
+		dir: cfg.Dir, fs: cfg.FS, logger: cfg.Logger, now: cfg.Now, synced: cfg.Synced,
 		quit: make(chan struct{}), failures: defaultFailures,
 	}
 	if s.fs == nil {

@@ -1,0 +1,35 @@
+package watch
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// disk counts what the embedded store writes.
+type disk struct {
+	seconds prometheus.Histogram
+	commits prometheus.Histogram
+	bytes   prometheus.Counter
+}
+
+func newDisk() disk {
+	return disk{
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leaselog_store_sync_seconds", Buckets: prometheus.ExponentialBuckets(.0001, 2, 16),
+			Help: "Seconds in which one batch of the embedded store was written and synced to the disk."}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leaselog_store_batch_commits", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128},
+			Help: "Commits that shared one sync of the disk."}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "leaselog_store_written_bytes_total", Help: "Bytes of the batches that were synced, before compaction."}),
+	}
+}
+
+func (d *disk) all() []prometheus.Collector {
+	return []prometheus.Collector{d.seconds, d.commits, d.bytes}
+}
+
+// Synced hears of a batch that is on the disk.
+func (w *Watch) Synced(commits, bytes int, took time.Duration) {
+	w.disk.seconds.Observe(took.Seconds())
+	w.disk.commits.Observe(float64(commits))
+	w.disk.bytes.Add(float64(bytes))
+}
