@@ -7,10 +7,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -88,12 +90,12 @@ func Open(c Config) (_ *Host, err error) {
 	if err := h.openWatch(); err != nil {
 		return nil, err
 	}
-	if h.store, err = store.Open(store.Config{Dir: filepath.Join(c.Data, StoreDir), Logger: c.Logger, Synced: h.watch.Synced,
-		Now: func() int64 { return int64(h.clock.now()) }}); err != nil {
+	k, err := openKeys(c)
+	if err != nil {
 		return nil, err
 	}
-	k, err := keys.Open(filepath.Join(c.Data, KeyFile))
-	if err != nil {
+	if h.store, err = store.Open(store.Config{Dir: filepath.Join(c.Data, StoreDir), Logger: c.Logger, Synced: h.watch.Synced,
+		Now: func() int64 { return int64(h.clock.now()) }}); err != nil {
 		return nil, err
 	}
 	if h.broker, err = broker.New(broker.Config{Log: h.store, Keys: k, ReceiptKey: k.Secret("receipt"), Now: h.clock.now, Rand: rand.Reader,
@@ -144,6 +146,25 @@ func (h *Host) listen(api http.Handler) (err error) {
 func (h *Host) serving(handler http.Handler) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug)}
+}
+
+// openKeys opens the key file, and makes one only where there is no store yet: the key comes first, so a store without
+// one has lost it, and a new key would start a server that opens nothing of what is there. A key without a store is
+// what a first start leaves that was broken off, or what is left where the store's disk is not mounted.
+func openKeys(c Config) (*keys.Keys, error) {
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory %s cannot be created: %w", c.Data, err)
+	}
+	key, data := filepath.Join(c.Data, KeyFile), filepath.Join(c.Data, StoreDir)
+	_, noKey := os.Lstat(key)
+	_, noStore := os.Stat(data)
+	switch {
+	case errors.Is(noKey, fs.ErrNotExist) && noStore == nil:
+		return nil, fmt.Errorf("key file %s is missing, and %s holds a store that only it can open: put the key back, or move the store away to start empty", key, data)
+	case noKey == nil && errors.Is(noStore, fs.ErrNotExist):
+		c.Logger.Warn("there is a key and no store: the server starts empty; is the right disk mounted?", "key", key, "store", data)
+	}
+	return keys.Open(key)
 }
 
 func (c *Config) fill() {
