@@ -3,6 +3,7 @@ package broker
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
@@ -120,7 +121,7 @@ func TestStatsAndDepths(t *testing.T) {
 			defer close(done)
 			w.receiveBy(w.b, Receive{Queue: empty, Max: 1, WaitSeconds: seconds(20)})
 		}()
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if s := w.b.Stats(); s.Polls != 1 || s.Queues != 3 || s.Shards != 3 {
 			t.Errorf("%+v", s)
 		}
