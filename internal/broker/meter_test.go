@@ -131,3 +131,17 @@ func TestStatsAndDepths(t *testing.T) {
 		}
 	}, onShards(1))
 }
+
+// BenchmarkDepths is what a scrape pays for each queue.
+func BenchmarkDepths(b *testing.B) {
+	w := benchWorld(b)
+	for i := range 100 {
+		w.send(w.create(texts("q", 100)[i], false), "1")
+	}
+	for b.Loop() {
+		if all, _ := w.b.Depths(w.ctx, 500); len(all) != 100 {
+			b.Fatal(len(all))
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/100, "µs/queue")
+}

@@ -351,3 +351,47 @@ func ranges(t *testing.T, where string, ref *openapi3.SchemaRef, spans map[strin
 		}
 	}
 }
+
+// TestCodingsOnEveryRoute holds G10 for each operation that the contract gives a body: gzip is read, a body that is not
+// what the header says is 400, another coding is 415. The token endpoint reads nothing that is compressed, and says
+// that the exchange is malformed rather than that the credentials are wrong.
+func TestCodingsOnEveryRoute(t *testing.T) {
+	c := loadContract(t)
+	h := serving(t, new(fake))
+	expect(t, h, "POST", "/v1/queues", `{"name":"q"}`, 201)
+	routes := 0
+	for path, item := range c.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.RequestBody == nil || op.OperationID == "revokeToken" {
+				continue
+			}
+			routes++
+			for name, try := range map[string]struct {
+				coding string
+				body   []byte
+				want   int
+			}{
+				"gzip of JSON that is no object": {"gzip", compressed([]byte(`7`)), 400},
+				"plain under gzip":               {"gzip", []byte(`{"a":1}`), 400},
+				"truncated":                      {"gzip", compressed([]byte(`{"name":"x"}`))[:15], 400},
+				"another coding":                 {"br", []byte(`{}`), 415},
+				"two codings":                    {"gzip, gzip", []byte(`{}`), 415},
+			} {
+				r := httptest.NewRequest(method, strings.ReplaceAll(path, "{queue_id}", "q"), bytes.NewReader(try.body))
+				r.Header.Set("Authorization", "Bearer test")
+				r.Header.Set("Content-Encoding", try.coding)
+				if op.OperationID == "createToken" {
+					r.Header.Set("Authorization", "Basic YTpi")
+					r.Header.Set("Content-Type", "application/json")
+					try.want = 400
+				}
+				if a, err := c.serve(h, r); err != nil || a.Code != try.want {
+					t.Errorf("%s, %s: %d, want %d: %v %s", op.OperationID, name, a.Code, try.want, err, a.Body)
+				}
+			}
+		}
+	}
+	if routes != 9 {
+		t.Errorf("%d routes with a body", routes)
+	}
+}
