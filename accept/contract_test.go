@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,12 +32,20 @@ func TestContractFuzzed(t *testing.T) {
 	queues, receipts := furnish(t, s.url)
 	ctx, cancel := context.WithTimeout(t.Context(), fuzzTimeout)
 	defer cancel()
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if python, err = filepath.Abs(python); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(ctx, python, "-m", "schemathesis.cli", "run", s.url+"/v1/openapi.json", "--no-color",
 		"--header", "Authorization: Bearer fuzz",
 		"--exclude-checks", "ignored_auth,positive_data_acceptance", "--exclude-operation-id", "revokeToken",
 		"--phases", "examples,coverage,fuzzing,stateful", "--max-examples", fmt.Sprint(fuzzExamples), "--max-time", fmt.Sprint(fuzzSeconds),
 		"--continue-on-failure", "--generation-database", "none", "--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off")
-	cmd.Env = append(without("SCHEMATHESIS_"), "SCHEMATHESIS_HOOKS=contract_hooks", "PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1",
+	cmd.Dir = t.TempDir() // it keeps notes where it runs
+	cmd.Env = append(without("SCHEMATHESIS_"), "SCHEMATHESIS_HOOKS=contract_hooks", "PYTHONPATH="+here, "PYTHONDONTWRITEBYTECODE=1",
 		"NO_PROXY=127.0.0.1", "CONTRACT_QUEUES="+strings.Join(queues, " "), "CONTRACT_RECEIPTS="+strings.Join(receipts, " "))
 	out, err := cmd.CombinedOutput()
 	generated := regexp.MustCompile(`(\d{3,}) generated`).FindSubmatch(out)
