@@ -12,18 +12,23 @@ import (
 // Delete removes a queue with its messages; its name is free at once. The queues whose dead-letter queue it was go on
 // delivering what they would have moved. Faults: NotFound; by id, a queue deleted less than five minutes ago is none.
 func (b *Broker) Delete(ctx context.Context, ref Ref) error {
+	return b.bare(ctx, func(o *once) error { return b.delete(ctx, o, ref) })
+}
+
+func (b *Broker) delete(ctx context.Context, o *once, ref Ref) error {
 	id, err := b.deletable(ctx, ref)
 	if err != nil {
 		return err
 	}
 	var sources []events.QueueID
 	already := false
-	r, err := b.change(ctx, id, func(r *record) ([]eventlog.Claim, error) {
+	r, err := b.changeOnce(ctx, o, id, func(r *record) ([]eventlog.Claim, []byte, error) {
 		sources = r.Sources
 		if already = r.gone(); already {
-			return nil, errKeep
+			return nil, nil, errKeep
 		}
-		return b.deletion(ctx, r)
+		claims, err := b.deletion(ctx, r)
+		return claims, nil, err
 	})
 	switch {
 	case err != nil:

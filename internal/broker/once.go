@@ -218,6 +218,20 @@ func outcomeOf[T any](v T, err error, keep func(T) []byte) *answer {
 	return nil
 }
 
+// bare is counted for a use case without a result.
+func (b *Broker) bare(ctx context.Context, run func(*once) error) error {
+	nothing := struct{}{}
+	_, err := counted(ctx, b, func(struct{}) []byte { return []byte{} }, func([]byte) (struct{}, bool, error) { return nothing, true, nil },
+		func(o *once) (struct{}, error) { return nothing, run(o) })
+	return err
+}
+
+// Refused makes a refusal that came before any command count once, as the context asks: it gives the fault to answer
+// with, which is an earlier one under the same key.
+func (b *Broker) Refused(ctx context.Context, err error) error {
+	return b.bare(ctx, func(*once) error { return err })
+}
+
 // giveUp frees the claim of an answer that does not hold any more.
 func (b *Broker) giveUp(ctx context.Context, o *once) error {
 	c, ok, err := b.Log.Claim(ctx, o.claim)

@@ -21,9 +21,11 @@ func (c *call) read() ([]byte, error) {
 	coding := strings.TrimSpace(c.r.Header.Get("Content-Encoding"))
 	switch strings.ToLower(coding) {
 	case "", "identity":
-		return c.body, c.fill(c.r.Body, c.r.ContentLength)
+		err := c.fill(c.r.Body, c.r.ContentLength)
+		return c.body, err
 	case "gzip", "x-gzip":
-		return c.body, c.inflate()
+		err := c.inflate()
+		return c.body, err
 	}
 	return nil, unsupported(coding)
 }

@@ -38,6 +38,9 @@ type call struct {
 	sends   []sendEntry
 	leases  []leaseEntry
 	extends []extendEntry
+
+	key     string // the idempotency key
+	reached bool   // the broker was asked for the command, or told of its refusal
 }
 
 // pooledBytesMax bounds the buffers that a pooled call keeps; a rare large request must not hold memory for ever.
@@ -88,6 +91,7 @@ func (c *call) end() {
 	clear(c.leases[:cap(c.leases)])
 	clear(c.extends[:cap(c.extends)])
 	c.w, c.r, c.op, c.ref, c.queue, c.sent = nil, nil, nil, "", nil, false
+	c.key, c.reached = "", false
 	c.caller, c.receive, c.served = auth.Caller{}, receiveInput{}, api.Served{}
 	c.body, c.out = keep(c.body), keep(c.out)
 	c.sends, c.leases, c.extends = c.sends[:0], c.leases[:0], c.extends[:0]
@@ -133,13 +137,7 @@ func (c *call) run() error {
 	if err := c.allowed(); err != nil {
 		return err
 	}
-	if err := c.once(); err != nil {
-		return err
-	}
-	if _, err := c.idempotencyKey(); err != nil {
-		return err
-	}
-	return c.op.run(c)
+	return c.counted()
 }
 
 func (c *call) context() context.Context { return c.r.Context() }

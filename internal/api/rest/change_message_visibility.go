@@ -26,7 +26,7 @@ func (c *call) changeMessageVisibility() error {
 	if e.problem != nil {
 		return e.problem
 	}
-	outcome, err := c.h.Broker.Extend(c.context(), c.queue.ID, []broker.Extend{{Receipt: e.receipt, Seconds: *e.visibility}})
+	outcome, err := c.h.Broker.Extend(c.once(), c.queue.ID, []broker.Extend{{Receipt: e.receipt, Seconds: *e.visibility}})
 	if err != nil {
 		return err
 	}

@@ -42,5 +42,5 @@ func (c *call) extendAll() ([]error, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	return c.h.Broker.Extend(c.context(), c.queue.ID, items)
+	return c.h.Broker.Extend(c.once(), c.queue.ID, items)
 }

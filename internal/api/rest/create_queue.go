@@ -24,7 +24,7 @@ func (c *call) createQueue() error {
 	if err != nil {
 		return err
 	}
-	q, err := c.h.Broker.Create(c.context(), wanted)
+	q, err := c.h.Broker.Create(c.once(), wanted)
 	if err != nil {
 		return err
 	}

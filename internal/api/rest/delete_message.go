@@ -16,7 +16,7 @@ func (c *call) deleteMessage() error {
 	if receipt == "" {
 		return invalid("receipt_handle is missing in the query; send the one that the receive gave")
 	}
-	outcome, err := c.h.Broker.Ack(c.context(), c.queue.ID, []string{receipt})
+	outcome, err := c.h.Broker.Ack(c.once(), c.queue.ID, []string{receipt})
 	if err != nil {
 		return err
 	}

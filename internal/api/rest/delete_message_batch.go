@@ -21,7 +21,7 @@ func (c *call) deleteMessageBatch() error {
 	for i, e := range c.leases {
 		receipts[i] = e.receipt
 	}
-	outcomes, err := c.h.Broker.Ack(c.context(), c.queue.ID, receipts)
+	outcomes, err := c.h.Broker.Ack(c.once(), c.queue.ID, receipts)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (c *call) deleteQueue() error {
 	if err != nil {
 		return err
 	}
-	if err := c.h.Broker.Delete(c.context(), ref); err != nil {
+	if err := c.h.Broker.Delete(c.once(), ref); err != nil {
 		return err
 	}
 	c.nothing()

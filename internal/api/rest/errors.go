@@ -31,6 +31,8 @@ var wires = map[fault.Code]wire{
 	fault.Exists:       {status: http.StatusConflict, code: "QUEUE_ALREADY_EXISTS"},
 	fault.ForeignLease: {status: http.StatusBadRequest, code: "INVALID_INPUT"},
 	fault.LeaseEnded:   {status: http.StatusConflict, code: "QUEUE_RECEIPT_HANDLE_EXPIRED"},
+	fault.KeyMismatch:  {status: http.StatusConflict, code: "IDEMPOTENCY_KEY_MISMATCH"},
+	fault.KeyInUse:     {status: http.StatusConflict, code: "IDEMPOTENCY_KEY_IN_USE"},
 	fault.Quota:        {status: http.StatusForbidden, code: "QUEUE_QUOTA_EXCEEDED"},
 	fault.Limit:        {status: http.StatusForbidden, code: "QUEUE_LIMIT_EXCEEDED"},
 	fault.KeyLost:      {status: http.StatusConflict, code: "KMS_KEY_UNAVAILABLE"},

@@ -266,6 +266,9 @@ func (f *fake) Extend(_ context.Context, id events.QueueID, items []broker.Exten
 	return outcomes, f.err
 }
 
+// Refused remembers nothing.
+func (f *fake) Refused(_ context.Context, err error) error { return err }
+
 func (f *fake) Peek(_ context.Context, p broker.Peek) (page broker.Page, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ var purgeQueue = &operation{name: "purge-queue", method: http.MethodPost, path: 
 
 // purgeQueue has no body to read; one that is sent is not looked at.
 func (c *call) purgeQueue() error {
-	n, err := c.h.Broker.Purge(c.context(), c.queue.ID)
+	n, err := c.h.Broker.Purge(c.once(), c.queue.ID)
 	if err != nil {
 		return err
 	}

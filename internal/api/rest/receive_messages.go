@@ -44,7 +44,7 @@ func (c *call) receiveMessages() error {
 	if in.messages != nil {
 		most = int(*in.messages)
 	}
-	got, err := c.h.Broker.Receive(c.context(), broker.Receive{
+	got, err := c.h.Broker.Receive(c.once(), broker.Receive{
 		Queue: c.queue.ID, Max: most, LeaseSeconds: in.visibility, WaitSeconds: in.wait,
 		BytesMax: answerBytesMax, Encoded: deliveryBytes,
 	})

@@ -30,6 +30,7 @@ type Broker interface {
 	Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error)
 	Extend(ctx context.Context, id events.QueueID, items []broker.Extend) ([]error, error)
 	Peek(ctx context.Context, p broker.Peek) (broker.Page, error)
+	Refused(ctx context.Context, err error) error
 }
 
 var _ Broker = (*broker.Broker)(nil)
@@ -64,6 +65,8 @@ type handler struct {
 	Config
 	router api.Router[*operation]
 	calls  sync.Pool
+	// running holds the idempotency keys whose requests run in this process; others meet in the broker's claims.
+	running sync.Map
 }
 
 // New makes a handler of every operation and of the contract, for a host that serves them all.

@@ -27,7 +27,7 @@ func (c *call) sendMessage() error {
 	if err != nil {
 		return err
 	}
-	sent, err := c.h.Broker.Send(c.context(), c.queue.ID, []broker.Outgoing{out})
+	sent, err := c.h.Broker.Send(c.once(), c.queue.ID, []broker.Outgoing{out})
 	if err != nil {
 		return err
 	}

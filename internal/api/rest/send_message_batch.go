@@ -49,5 +49,5 @@ func (c *call) sendAll() ([]broker.Sent, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	return c.h.Broker.Send(c.context(), c.queue.ID, messages)
+	return c.h.Broker.Send(c.once(), c.queue.ID, messages)
 }

@@ -22,7 +22,7 @@ func (c *call) updateQueue() error {
 	if err != nil {
 		return err
 	}
-	q, err := c.h.Broker.Update(c.context(), change)
+	q, err := c.h.Broker.Update(c.once(), change)
 	if err != nil {
 		return err
 	}
