@@ -197,10 +197,10 @@ func TestRetention(t *testing.T) {
 		for _, s := range all {
 			w.send(q, s)
 		}
-		held := w.receive(q, 1)
+		w.receive(q, 1)
 		time.Sleep(4*24*time.Hour - 10*time.Second)
 		w.send(q, "n:new")
-		held = w.receiveBy(w.b, Receive{Queue: q, Max: 1, LeaseSeconds: seconds(60), WaitSeconds: seconds(0)})
+		held := w.receiveBy(w.b, Receive{Queue: q, Max: 1, LeaseSeconds: seconds(60), WaitSeconds: seconds(0)})
 		time.Sleep(10 * time.Second)
 		w.wantDepth(q, 1, 1, 0)
 		w.ack(q, held...) // a live lease may still finish it

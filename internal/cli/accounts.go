@@ -2,96 +2,86 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/local/admin"
 )
 
-// accounts is the command about accounts.
 func (p Program) accounts() *cobra.Command {
-	a := &administration{Program: p}
-	cmd := a.group("accounts", "Manage accounts", `Manage accounts.
-
-Queues and access keys belong to an account. What is in one account does not exist for the keys of another.`)
-	cmd.AddCommand(a.createAccount(), a.listAccounts(), a.enableAccount("enable", true), a.enableAccount("disable", false), a.deleteAccount())
+	a, cmd := p.administer("accounts", "Create, list, enable, disable and delete accounts", `Create, list, enable, disable and delete accounts. Queues and access keys belong to an account, which is named by its
+handle or its id. What is in one account does not exist for the keys of another.`)
+	cmd.AddCommand(a.createAccount(), a.listAccounts(),
+		a.enableAccount("enable", "Let the keys of an account open again", true),
+		a.enableAccount("disable", "Refuse all keys of an account until it is enabled again", false),
+		a.remove("delete ACCOUNT", "Delete an account that has neither keys nor queues", "account", (*admin.Client).DeleteAccount))
 	return cmd
 }
 
 func (a *administration) createAccount() *cobra.Command {
 	return &cobra.Command{
 		Use:   "create HANDLE",
-		Short: "Make an account",
-		Long: `Make an account. Its handle stands in the names of its queues and cannot be changed: a-z, 0-9 and dashes inside, at
+		Short: "Create an account",
+		Long: `Create an account. Its handle stands in the names of its queues and cannot be changed: a-z, 0-9 and dashes inside, at
 most 63 characters.`,
-		Args: one("the handle of the new account"),
-		RunE: a.run(true, func(ctx context.Context, c *admin.Client, args []string) error {
+		Example: "  leaselog accounts create acme",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.with(true, func(ctx context.Context, c *admin.Client, args []string) error {
 			made, err := c.CreateAccount(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.show(made, func(w io.Writer) {
-				fmt.Fprintf(w, "Made the account %q with the id %s. Next: leaselog keys create --account %s\n", made.Handle, made.ID, made.Handle)
-			})
+			if err := a.showAccount(made); err != nil {
+				return err
+			}
+			a.note("make a key for it with: leaselog keys create --account %s", made.Handle)
+			return nil
 		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 }
 
 func (a *administration) listAccounts() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List accounts",
-		Args:  usage(cobra.NoArgs),
-		RunE: a.run(false, func(ctx context.Context, c *admin.Client, _ []string) error {
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List all accounts",
+		Args:    cobra.NoArgs,
+		RunE: a.with(false, func(ctx context.Context, c *admin.Client, _ []string) error {
 			all, err := c.Accounts(ctx)
 			if err != nil {
 				return err
 			}
-			return a.show(map[string]any{"accounts": all}, func(w io.Writer) {
-				if len(all) == 0 {
-					fmt.Fprintln(w, "There are no accounts. The first access key makes one: leaselog keys create")
-					return
-				}
-				table(w, "HANDLE\tID\tSTATUS\tCREATED", len(all), func(i int) string {
-					return fmt.Sprintf("%s\t%s\t%s\t%s", all[i].Handle, all[i].ID, all[i].Status, all[i].Created.Format(time.DateTime))
-				})
-			})
+			if len(all) == 0 {
+				a.note("there are no accounts; the first access key makes one: leaselog keys create")
+			}
+			return list(a.Program, all, []string{"HANDLE", "ID", "STATUS", "CREATED"}, accountRow)
 		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 }
 
-func (a *administration) enableAccount(verb string, enable bool) *cobra.Command {
-	short := "Let the keys of an account open again"
-	if !enable {
-		short = "Refuse all keys of an account until it is enabled again"
+func accountRow(a auth.Account) []string { return []string{a.Handle, a.ID, a.Status, when(a.Created)} }
+
+func (a *administration) showAccount(made auth.Account) error {
+	if a.options.json {
+		return a.printJSON(made)
 	}
-	return &cobra.Command{
-		Use:   verb + " ACCOUNT",
-		Short: short,
-		Args:  one("the handle or id of one account"),
-		RunE: a.run(false, func(ctx context.Context, c *admin.Client, args []string) error {
-			changed, err := c.EnableAccount(ctx, args[0], enable)
-			if err != nil {
-				return err
-			}
-			return a.show(changed, func(w io.Writer) { fmt.Fprintf(w, "The account %q is %s.\n", changed.Handle, changed.Status) })
-		}),
-	}
+	t := newTable()
+	t.row("handle", made.Handle)
+	t.row("id", made.ID)
+	t.row("status", made.Status)
+	t.row("created", when(made.Created))
+	return a.printTable(t)
 }
 
-func (a *administration) deleteAccount() *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete ACCOUNT",
-		Short: "Delete an account that has neither keys nor queues",
-		Args:  one("the handle or id of one account"),
-		RunE: a.run(false, func(ctx context.Context, c *admin.Client, args []string) error {
-			if err := c.DeleteAccount(ctx, args[0]); err != nil {
-				return err
-			}
-			return a.show(map[string]string{"deleted": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "The account %q is deleted.\n", args[0]) })
-		}),
-	}
+func (a *administration) enableAccount(verb, short string, enable bool) *cobra.Command {
+	return a.change(verb+" ACCOUNT", short, func(ctx context.Context, c *admin.Client, ref string) error {
+		changed, err := c.EnableAccount(ctx, ref, enable)
+		if err != nil {
+			return err
+		}
+		return a.showAccount(changed)
+	})
 }

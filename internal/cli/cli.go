@@ -23,6 +23,7 @@ type Program struct {
 type options struct {
 	endpoint string
 	attempts int
+	sign     bool
 	json     bool
 }
 
@@ -57,8 +58,8 @@ func (p Program) root() *cobra.Command {
 		Short: "A message queue whose only truth is an event log",
 		Long: `leaselog is a message queue whose only truth is an event log: server and command line in one program.
 
-Start the server with "leaselog serve"; every other command talks to it. "leaselog doctor" says what is wrong when one
-does not work.`,
+Start the server with "leaselog serve". The commands about queues and messages talk to it; those about keys, accounts and
+checks work on its data directory. "leaselog doctor" says what is wrong when one does not work.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       p.Version,
@@ -69,6 +70,7 @@ does not work.`,
 	f := root.PersistentFlags()
 	f.StringVar(&p.options.endpoint, "endpoint", "", "URL of the server (default $LEASELOG_ENDPOINT, $BASALTIC_ENDPOINT_URL_QUEUE, "+endpointDefault+")")
 	f.IntVar(&p.options.attempts, "attempts", 4, "how often to try what may be tried again, 1 to 10")
+	f.BoolVar(&p.options.sign, "sign", false, "sign requests with the key pair instead of getting a token ($LEASELOG_SIGN)")
 	f.BoolVar(&p.options.json, "json", false, "print JSON, one object a line (see leaselog help json)")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: groupQueues, Title: "Queues and messages:"}, &cobra.Group{ID: groupServer, Title: "The server:"})

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"crypto/rand"
+	"net/http"
 	"runtime"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/client"
 )
 
@@ -26,6 +31,7 @@ leaselog's own are not set:
   LEASELOG_TOKEN              BASALTIC_ACCESS_TOKEN        a bearer token; wins over a key pair beside it
   LEASELOG_ACCESS_KEY_ID      BASALTIC_ACCESS_KEY_ID       a key pair
   LEASELOG_SECRET_ACCESS_KEY  BASALTIC_SECRET_ACCESS_KEY
+  LEASELOG_SIGN                                            1: sign each request with the key pair, and get no token (--sign)
   LEASELOG_ACCOUNT_ID         BASALTIC_ACCOUNT_ID          the account to act on; default the credential's own
   NO_COLOR                                                 if set, nothing is coloured
 
@@ -43,8 +49,8 @@ func (p Program) first(names ...string) string {
 	return ""
 }
 
-// config reads flags and environment. leaselog's own credentials, of either kind, win over the vendor's.
-func (p Program) config() client.Config {
+// config reads flags and environment.
+func (p Program) config() (client.Config, error) {
 	c := client.Config{
 		Endpoint:      p.options.endpoint,
 		TokenEndpoint: p.first("LEASELOG_TOKEN_ENDPOINT", "BASALTIC_ENDPOINT_URL_IAM"),
@@ -58,21 +64,63 @@ func (p Program) config() client.Config {
 	if c.Endpoint == "" {
 		c.Endpoint = endpointDefault
 	}
+	switch sign, err := p.signs(); {
+	case err != nil:
+		return c, err
+	case sign:
+		if c.Sign = p.signer(); c.Sign == nil {
+			return c, usage("a signature needs a key pair: set LEASELOG_ACCESS_KEY_ID and LEASELOG_SECRET_ACCESS_KEY, or leave --sign and LEASELOG_SIGN out")
+		}
+		return c, nil
+	}
+	c.Token, c.KeyID, c.Secret = p.credentials()
+	return c, nil
+}
+
+// credentials gives a token or a key pair. leaselog's own, of either kind, win over the vendor's.
+func (p Program) credentials() (token, id, secret string) {
 	for _, of := range []string{"LEASELOG_", "BASALTIC_"} {
-		token := p.Getenv("LEASELOG_TOKEN")
+		name := of + "TOKEN"
 		if of == "BASALTIC_" {
-			token = p.Getenv("BASALTIC_ACCESS_TOKEN")
+			name = "BASALTIC_ACCESS_TOKEN"
 		}
-		c.Token, c.KeyID, c.Secret = token, "", ""
-		if token == "" {
-			c.KeyID, c.Secret = p.Getenv(of+"ACCESS_KEY_ID"), p.Getenv(of+"SECRET_ACCESS_KEY")
+		if token := p.Getenv(name); token != "" {
+			return token, "", ""
 		}
-		if c.Token+c.KeyID+c.Secret != "" {
-			return c
+		if id, secret := p.pair(of); id+secret != "" {
+			return "", id, secret
 		}
 	}
-	c.Token = tokenDefault
-	return c
+	return tokenDefault, "", ""
+}
+
+func (p Program) pair(of string) (id, secret string) {
+	return p.Getenv(of + "ACCESS_KEY_ID"), p.Getenv(of + "SECRET_ACCESS_KEY")
+}
+
+func (p Program) signs() (bool, error) {
+	v := p.Getenv("LEASELOG_SIGN")
+	if p.options.sign || v == "" {
+		return p.options.sign, nil
+	}
+	sign, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, usage("LEASELOG_SIGN must be 1 or 0, not %q", v)
+	}
+	return sign, nil
+}
+
+// signer signs with the key pair; nil if there is none. The region "global" is good for a server of any.
+func (p Program) signer() func(*http.Request, []byte) error {
+	id, secret := p.pair("LEASELOG_")
+	if id+secret == "" {
+		id, secret = p.pair("BASALTIC_")
+	}
+	if id == "" || secret == "" {
+		return nil
+	}
+	by := auth.Credentials{ID: id, Secret: secret, Region: "global"}
+	return func(r *http.Request, body []byte) error { return by.Sign(r, body, time.Now(), rand.Text()) }
 }
 
 // connect gives a client, without asking the server anything.
@@ -80,7 +128,11 @@ func (p Program) connect() (*client.Client, error) {
 	if p.options.attempts < 1 || p.options.attempts > 10 {
 		return nil, usage("--attempts must be 1 to 10, not %d", p.options.attempts)
 	}
-	c, err := client.New(p.config())
+	config, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config)
 	if err != nil {
 		return nil, usageError{error: err}
 	}

@@ -6,16 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/local/store"
 )
-
-// servers has the server of each script by its directory.
-var servers sync.Map
 
 // damageCommand is "damage DIR": it writes an entry of rubbish behind the end of every ledger of a stopped store.
 func damageCommand(ts *testscript.TestScript, _ bool, args []string) {

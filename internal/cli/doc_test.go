@@ -27,8 +27,11 @@ var passing = []struct {
 	as   string
 }{
 	{regexp.MustCompile(`[0-9a-f]{100,}`), "RECEIPT"},
-	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`LL[A-Z2-7]{26}`), "KEY"},
+	{regexp.MustCompile(`llsk_[\w-]{43}`), "SECRET"},
+	{regexp.MustCompile(`llst_LL[\w-]+`), "TOKEN"},
 	{regexp.MustCompile(`answers in [\d.]+m?s`), "answers in TIME"},
 	{regexp.MustCompile(`go1\.\S+ \S+`), "GO"},
 	{regexp.MustCompile(`receipt [0-9a-f]{32}…`), "receipt R…"},
@@ -51,7 +54,7 @@ func TestDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &documented{t: t, dir: t.TempDir()}
-	if d.server, err = startServer(filepath.Join(d.dir, "data")); err != nil {
+	if d.server, err = startServer("--listen", "127.0.0.1:0", "--data", filepath.Join(d.dir, "data")); err != nil {
 		t.Fatal(err)
 	}
 	defer d.stop()
@@ -122,7 +125,7 @@ func (d *documented) command(line, url string) string {
 }
 
 // undocumented are commands whose page is another: the server's own, and those that cobra makes.
-var undocumented = []string{"leaselog serve", "leaselog keys", "leaselog accounts", "leaselog completion"}
+var undocumented = []string{"leaselog serve", "leaselog completion"}
 
 // TestDocIsWhole demands an example of every command.
 func TestDocIsWhole(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaselog/leaselog/internal/client"
+	"github.com/leaselog/leaselog/internal/fault"
 )
 
 // Exit statuses, which scripts rely on: they are never given another meaning.
@@ -37,9 +38,9 @@ func exitCodesTopic() *cobra.Command {
   1  failed: a part of a batch was refused, a store is damaged, doctor found a fault, or anything not named below
   2  used wrongly: an unknown flag, a bad value, a request that the server finds invalid
   3  nothing was received
-  4  not found: no such queue
+  4  not found: no such queue, access key, account or data directory
   5  not allowed: the credentials are not taken, or may not do this
-  6  conflict: the queue exists already, a receipt's lease has ended, a key cannot be used now
+  6  conflict: the queue or account exists already or is not empty, a receipt's lease has ended, a key cannot be used now
   7  unreachable: no server answers, or it says that it cannot now; what was asked for may have been done`,
 	}
 }
@@ -109,6 +110,7 @@ func (p Program) explain(err error) failure {
 	var used usageError
 	var lost *client.Unreachable
 	var answer *client.Error
+	var rule *fault.Error
 	switch {
 	case errors.As(err, &used):
 		f.exit = exitUsage
@@ -127,6 +129,8 @@ func (p Program) explain(err error) failure {
 		if answer.Status >= 500 && answer.RequestID != "" {
 			f.text += " (request " + answer.RequestID + ")"
 		}
+	case errors.As(err, &rule):
+		f.exit, f.text = faultExits[rule.Code], strings.Replace(f.text, rule.Error(), rule.Message, 1)
 	}
 	return f
 }
@@ -160,6 +164,25 @@ func answered(e *client.Error) (exit int, next string) {
 		return exitUnreachable, "the server says that it cannot now; try again"
 	}
 	return exitFailed, ""
+}
+
+// faultExits gives the exit status of a refusal that came without a server's answer: of a command that works on a data
+// directory itself. It says of each what [answered] says of the same over HTTP.
+var faultExits = map[fault.Code]int{
+	fault.Invalid:      exitUsage,
+	fault.TooLarge:     exitUsage,
+	fault.Unauthorized: exitNotAllowed,
+	fault.Denied:       exitNotAllowed,
+	fault.NotFound:     exitNotFound,
+	fault.Exists:       exitConflict,
+	fault.ForeignLease: exitUsage,
+	fault.LeaseEnded:   exitConflict,
+	fault.Quota:        exitNotAllowed,
+	fault.Limit:        exitNotAllowed,
+	fault.KeyLost:      exitConflict,
+	fault.Unavailable:  exitUnreachable,
+	fault.Unconfirmed:  exitUnreachable,
+	fault.Internal:     exitFailed,
 }
 
 func conflictHint(code string) string {

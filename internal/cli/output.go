@@ -34,6 +34,10 @@ later versions, and never change their meaning:
   move                                   moved, duplicates, failed, uncertain
   check                                  per finding queue, stream, seq, problem; at the end damaged and the counts
   doctor                                 check, state (ok, warn, fail), detail, advice
+  keys create, rotate                    the key as below, and secret_access_key, or token for one made with --token
+  keys list, enable, disable, policies   access_key_id, account, kind, label, status, policies, created_at, rotated_at, former_secret_until
+  accounts create, list, enable, disable handle, id, status, created_at
+  keys delete, accounts delete           deleted
 
 Times are RFC 3339 in UTC. An error is {"error":{"exit","message","next","code","status","request_id"}} on the standard error; the
 last three are the server's.
@@ -68,6 +72,21 @@ func (p Program) write(b []byte) error {
 // warn writes a line to the standard error.
 func (p Program) warn(format string, args ...any) {
 	fmt.Fprintf(p.Stderr, format+"\n", args...)
+}
+
+// note tells people what is no part of the answer.
+func (p Program) note(format string, args ...any) {
+	if !p.options.json {
+		p.warn(format, args...)
+	}
+}
+
+// deleted says that something is gone.
+func (p Program) deleted(what string) error {
+	if p.options.json {
+		return p.printJSON(map[string]string{"deleted": what})
+	}
+	return p.printf("deleted %s\n", what)
 }
 
 // terminal gives the file behind a reader or writer, if it is a terminal.
@@ -121,6 +140,24 @@ func (p Program) printTable(t *table) error {
 		out.WriteByte('\n')
 	}
 	return p.write(out.Bytes())
+}
+
+// list prints things as a table, or each as JSON; without any there is no table.
+func list[T any](p Program, all []T, head []string, row func(T) []string) error {
+	t := newTable(head...)
+	for _, v := range all {
+		if p.options.json {
+			if err := p.printJSON(v); err != nil {
+				return err
+			}
+			continue
+		}
+		t.row(row(v)...)
+	}
+	if p.options.json || len(all) == 0 {
+		return nil
+	}
+	return p.printTable(t)
 }
 
 // brief makes one short line of a text from outside: what could move a terminal's cursor is shown as a dot.

@@ -133,6 +133,11 @@ func depth(d *client.Depth) string {
 	return text
 }
 
+// yesFlag is for commands that confirm.
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+}
+
 // confirm asks before something is lost, where a person can answer. A script is not asked: it has no terminal.
 func (p Program) confirm(yes bool, format string, args ...any) error {
 	if _, ok := terminal(p.Stdin); !ok || yes {

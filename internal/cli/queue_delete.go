@@ -21,13 +21,10 @@ func (p Program) queueDelete() *cobra.Command {
 			if err := c.DeleteQueue(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			if p.options.json {
-				return p.printJSON(map[string]string{"deleted": args[0]})
-			}
-			return p.printf("deleted %s\n", args[0])
+			return p.deleted(args[0])
 		}),
 		ValidArgsFunction: p.completeQueues(1),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yesFlag(cmd, &yes)
 	return cmd
 }

@@ -14,28 +14,17 @@ func (p Program) queueList() *cobra.Command {
 		Example: "  leaselog queue list\n  leaselog queue list --json | jq -r .name",
 		Args:    cobra.NoArgs,
 		RunE: p.talk(func(cmd *cobra.Command, c *client.Client, _ []string) error {
-			t := newTable("NAME", "KIND", "LEASE", "RETENTION", "DEAD LETTER", "CREATED")
-			n := 0
+			var all []*client.Queue
 			for q, err := range c.Queues(cmd.Context()) {
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case p.options.json:
-					if err := p.printJSON(q); err != nil {
-						return err
-					}
-				default:
-					n++
-					t.row(queueRow(q)...)
 				}
+				all = append(all, q)
 			}
-			if n == 0 {
-				if !p.options.json {
-					p.warn("there are no queues; make one with: leaselog queue create NAME")
-				}
-				return nil
+			if len(all) == 0 {
+				p.note("there are no queues; make one with: leaselog queue create NAME")
 			}
-			return p.printTable(t)
+			return list(p, all, []string{"NAME", "KIND", "LEASE", "RETENTION", "DEAD LETTER", "CREATED"}, queueRow)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -30,6 +30,6 @@ that were given out do no longer count. On a terminal it asks first.`,
 		}),
 		ValidArgsFunction: p.completeQueues(1),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yesFlag(cmd, &yes)
 	return cmd
 }

@@ -13,13 +13,29 @@ import (
 	"github.com/leaselog/leaselog/internal/client"
 )
 
-// settling is what ack, extend and release share: they take receipts and do the same to each, in batches of ten.
+// settler does the same to each of some receipts, at most ten.
+type settler func(c *client.Client, ctx context.Context, queue string, receipts []string) ([]client.Result, error)
+
+// settling is one run of ack, extend or release: they take receipts and do the same to each, in batches of ten.
 type settling struct {
 	Program
+	client     *client.Client
 	queue      string
 	done       string // what is said of a success
-	act        func(ctx context.Context, receipts []string) ([]client.Result, error)
+	act        settler
 	ok, failed int
+}
+
+// settle makes the command; done is what is said of a success.
+func (p Program) settle(done string, act settler) *cobra.Command {
+	return &cobra.Command{
+		Args: cobra.MinimumNArgs(1),
+		RunE: p.talk(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			s := &settling{Program: p, client: c, queue: args[0], done: done, act: act}
+			return s.run(cmd.Context(), args[1:])
+		}),
+		ValidArgsFunction: p.completeQueues(1),
+	}
 }
 
 // receiptHelp is the part of the help that is the same for all three.
@@ -28,7 +44,7 @@ const receiptHelp = `
 Receipts come as arguments, or on the standard input, one a line: as they are, or as the JSON lines that receive --json
 prints. Each succeeds or fails alone.`
 
-func (s *settling) run(cmd *cobra.Command, args []string) error {
+func (s *settling) run(ctx context.Context, args []string) error {
 	next, err := s.receipts(args)
 	if err != nil {
 		return err
@@ -43,7 +59,7 @@ func (s *settling) run(cmd *cobra.Command, args []string) error {
 			batch = append(batch, r)
 		}
 		if len(batch) == client.EntriesMax || err == io.EOF && len(batch) > 0 {
-			if err := s.settle(cmd.Context(), batch); err != nil {
+			if err := s.each(ctx, batch); err != nil {
 				return err
 			}
 			batch = nil
@@ -54,8 +70,8 @@ func (s *settling) run(cmd *cobra.Command, args []string) error {
 	}
 }
 
-func (s *settling) settle(ctx context.Context, batch []string) error {
-	results, err := s.act(ctx, batch)
+func (s *settling) each(ctx context.Context, batch []string) error {
+	results, err := s.act(s.client, ctx, s.queue, batch)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (p Program) receive() *cobra.Command {
 back. With --ack a message is acked once it was written to the output, or to its file; a crash between the two delivers it
 again, never not at all.
 
-Without messages the exit status is 3. With --follow it goes on until Ctrl-C.`,
+Without messages the exit status is 3. With --follow it goes on until Ctrl-C, and waits for a server that restarts.`,
 		Example: `  leaselog receive orders
   leaselog receive orders --max 100 --wait 20s --ack
   leaselog receive orders --follow --ack --json | jq -r .body
@@ -112,17 +112,32 @@ func (r *receiving) upToMax(ctx context.Context) error {
 	return nil
 }
 
-// untilStopped receives until Ctrl-C, which is how it ends well. What was received before is written and acked.
+// untilStopped receives until Ctrl-C, which is how it ends well. What was received before is written and acked. A server
+// that answered once and then is away, as in a restart, is waited for.
 func (r *receiving) untilStopped(ctx context.Context) error {
 	polling, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	wait := waitMax
-	for {
-		if _, err := r.once(polling, client.EntriesMax, &wait); err != nil {
-			if polling.Err() != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-				return nil
+	wait := 0 // the first answer comes at once, and the first after a failure: it tells whether there is a server
+	for answered, failures := false, 0; ; {
+		_, err := r.once(polling, client.EntriesMax, &wait)
+		switch {
+		case err == nil:
+			if failures > 0 {
+				r.warn("the server answers again")
 			}
+			answered, failures, wait = true, 0, waitMax
+			continue
+		case polling.Err() != nil && ctx.Err() == nil && errors.Is(err, context.Canceled):
+			return nil
+		case !answered || r.explain(err).exit != exitUnreachable:
 			return err
+		}
+		wait = 0
+		if failures++; failures == 1 {
+			r.warn("%v; trying again until Ctrl-C", err)
+		}
+		if r.client.Wait(polling, r.client.Backoff(failures)) != nil {
+			return ctx.Err()
 		}
 	}
 }

@@ -9,19 +9,12 @@ import (
 )
 
 func (p Program) release() *cobra.Command {
-	return &cobra.Command{
-		Use:     "release QUEUE [RECEIPT…]",
-		Short:   "Give received messages back, so that others get them at once",
-		Long:    "Give received messages back, so that others get them at once. The receive still counts." + receiptHelp,
-		Example: "  leaselog release orders 019b2f…",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: p.talk(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			s := &settling{Program: p, queue: args[0], done: "released"}
-			s.act = func(ctx context.Context, receipts []string) ([]client.Result, error) {
-				return c.ExtendBatch(ctx, args[0], receipts, 0)
-			}
-			return s.run(cmd, args[1:])
-		}),
-		ValidArgsFunction: p.completeQueues(1),
-	}
+	cmd := p.settle("released", func(c *client.Client, ctx context.Context, queue string, receipts []string) ([]client.Result, error) {
+		return c.ExtendBatch(ctx, queue, receipts, 0)
+	})
+	cmd.Use = "release QUEUE [RECEIPT…]"
+	cmd.Short = "Give received messages back, so that others get them at once"
+	cmd.Long = cmd.Short + ". The receive still counts." + receiptHelp
+	cmd.Example = "  leaselog release orders 019b2f…"
+	return cmd
 }

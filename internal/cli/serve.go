@@ -27,8 +27,9 @@ func (p Program) serve() *cobra.Command {
 It keeps everything in the data directory: the log, sealed, and the key that opens it. It stops on SIGTERM or
 SIGINT: waiting receives are answered, what runs is finished, and the store is closed.
 
-While there are no access keys the server is in development mode: it takes any bearer token, key pair or signature,
-and listens on loopback only. The first key ends that mode at once (leaselog keys create); --dev keeps it.`,
+While there are no access keys the server is in development mode: it takes any bearer token, key pair or signature.
+The first key ends that mode at once (leaselog keys create); --dev keeps it. That mode is for loopback: on any other
+address the server starts only when there are keys, and never with --dev.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error

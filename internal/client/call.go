@@ -82,8 +82,13 @@ func (c *Client) again(err error, attempt int) (time.Duration, bool) {
 	default:
 		return 0, false
 	}
-	most := min(backoffFirst<<(attempt-1), backoffMax)
-	return time.Duration(c.Rand() * float64(most)), true
+	return c.Backoff(attempt), true
+}
+
+// Backoff gives how long to wait after so many failures in a row: anything up to a bound that doubles.
+func (c *Client) Backoff(failures int) time.Duration {
+	most := min(backoffFirst<<min(failures-1, 10), backoffMax)
+	return time.Duration(c.Rand() * float64(most))
 }
 
 func transient(status int) bool {

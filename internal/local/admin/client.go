@@ -185,7 +185,7 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return fmt.Errorf("the server did not answer; look whether the change took effect: %w", err)
+		return fault.Because(fault.Unconfirmed, err, "the server did not answer; look whether the change took effect: %v", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

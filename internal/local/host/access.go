@@ -10,6 +10,7 @@ import (
 	"net/netip"
 
 	"github.com/leaselog/leaselog/internal/auth"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/keys"
 )
@@ -17,13 +18,13 @@ import (
 // checkAccess refuses a configuration that contradicts itself.
 func (c *Config) checkAccess() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("the address to listen on must be host:port, such as 127.0.0.1:8080, not %q", c.Listen)
+		return fault.New(fault.Invalid, "the address to listen on must be host:port, such as 127.0.0.1:8080, not %q", c.Listen)
 	}
 	if c.Dev && !c.loopback() {
-		return fmt.Errorf("development mode takes any credentials, so it is for loopback only: listen on 127.0.0.1 instead of %s, or leave --dev out", c.Listen)
+		return fault.New(fault.Invalid, "development mode takes any credentials, so it is for loopback only: listen on 127.0.0.1 instead of %s, or leave --dev out", c.Listen)
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return errors.New("TLS needs both a certificate and its key: give --tls-cert and --tls-key, or neither")
+		return fault.New(fault.Invalid, "TLS needs both a certificate and its key: give --tls-cert and --tls-key, or neither")
 	}
 	return nil
 }
