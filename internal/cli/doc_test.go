@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md anew where what it shows has changed")
+var update = flag.Bool("update", false, "write the documents anew where what they show has changed")
 
 const (
 	docFile   = "../../docs/cli.md"
@@ -47,9 +47,15 @@ func lasting(text string) string {
 	return text
 }
 
-// TestDoc runs the console blocks of docs/cli.md, one command after another, and compares what they print.
+// TestDoc runs the console blocks of the documents, one command after another, and compares what they print.
 func TestDoc(t *testing.T) {
-	text, err := os.ReadFile(docFile)
+	for _, file := range []string{docFile, "../../README.md"} {
+		t.Run(filepath.Base(file), func(t *testing.T) { testDoc(t, file) })
+	}
+}
+
+func testDoc(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +67,9 @@ func TestDoc(t *testing.T) {
 	got := d.run(string(text))
 	if diff := cmp.Diff(strings.Split(lasting(string(text)), "\n"), strings.Split(lasting(got), "\n")); diff != "" {
 		if !*update {
-			t.Fatalf("docs/cli.md shows what is no longer so; go test ./internal/cli -run TestDoc -update writes it anew\n%s", diff)
+			t.Fatalf("%s shows what is no longer so; go test ./internal/cli -run TestDoc -update writes it anew\n%s", file, diff)
 		}
-		if err := os.WriteFile(docFile, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
