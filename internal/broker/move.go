@@ -121,7 +121,7 @@ func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err
 				from.publish()
 				return len(m.items), nil
 			}
-		} else if !stale || attempt > 0 {
+		} else if !stale || attempt > 5 {
 			m.rollback()
 			return 0, err
 		}
