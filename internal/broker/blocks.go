@@ -143,7 +143,7 @@ func (s *shard) fetch(ctx context.Context) error {
 	c := &s.blocks
 	c.advance(s.ledger.Cursor)
 	from := c.end(s.ledger.Cursor)
-	if s.draft != nil && from == s.draft.Seq {
+	if s.drafted(from) {
 		c.near = append(c.near, s.draft)
 		c.nearBytes += s.draft.bytes
 		return nil
@@ -177,10 +177,18 @@ func decodeBlock(e eventlog.Entry) (*block, error) {
 	return newBlock(events.Position(e.Seq), h, e.Header, e.Data, nil), nil
 }
 
+// drafted says whether a position is in the block that is being committed, which the log does not have yet.
+func (s *shard) drafted(p events.Position) bool {
+	return s.draft != nil && p >= s.draft.Seq && p < s.draft.Next()
+}
+
 // blockAt gives the block that covers a position.
 func (s *shard) blockAt(ctx context.Context, p events.Position) (*block, error) {
 	if b := s.blocks.find(p); b != nil {
 		return b, nil
+	}
+	if s.drafted(p) {
+		return s.draft, nil
 	}
 	b, err := s.b.readBlock(ctx, s.messageStream, p)
 	if err == nil {

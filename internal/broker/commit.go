@@ -73,9 +73,11 @@ func isConflict(err error) bool {
 	return errors.As(err, &c)
 }
 
+// isRefused says that a commit was certainly not applied. A refusal may also be the cause of an unconfirmed outcome,
+// when it was an attempt before whose answer is missing.
 func isRefused(err error) bool {
 	var r *eventlog.Refused
-	return errors.As(err, &r)
+	return errors.As(err, &r) && !fault.Is(err, fault.Unconfirmed)
 }
 
 // storeFault turns an error of the log into what a caller may see. A refusal, and a read that failed, changed nothing.

@@ -113,6 +113,7 @@ func (b *Broker) closeShards(ctx context.Context, r *record) (err error) {
 	err = b.roll(ctx, h, r)
 	if fault.Is(err, fault.NotFound) {
 		// Somebody here has met a shard that was closed already, and closed the handle. Go on with one of our own.
+		h.stop(errNoQueue(r.ID.String()))
 		own, err := b.newHandle(r)
 		if err != nil {
 			return err

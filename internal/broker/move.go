@@ -122,7 +122,7 @@ func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err
 				b.Meter.Done(&Tally{Wrote: true, Moved: len(m.items)})
 				return len(m.items), nil
 			}
-		} else if !stale || attempt > 0 {
+		} else if !stale || attempt > 5 {
 			m.rollback()
 			return 0, err
 		}

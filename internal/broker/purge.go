@@ -99,11 +99,13 @@ func (c *purge) run(ctx context.Context, r *runner) error {
 	err := r.writeControl(ctx, c, func(at events.Instant) ([]eventlog.Append, error) {
 		p := &queue.Purge{At: at, To: r.sender.Tail, Sent: r.sender.Totals.Messages}
 		if c.to != nil && *c.to < p.To {
-			sent, err := r.sentBefore(ctx, *c.to)
-			if err != nil {
-				return nil, err
+			p.To, p.Sent = *c.to, 0
+			if p.To > r.ledger.Cursor { // what lies before the cursor was counted, and may be dropped already
+				var err error
+				if p.Sent, err = r.sentBefore(ctx, p.To); err != nil {
+					return nil, err
+				}
 			}
-			p.To, p.Sent = *c.to, sent
 		}
 		appends, err := r.control(ctx, r.b, at, queue.Control{Finished: p.To}, func(control events.Position) queue.Command {
 			p.Control = control

@@ -192,8 +192,12 @@ func (r *runner) writeControl(ctx context.Context, c command, build func(at even
 			r.loaded = false
 			return errSpent
 		}
-		if loadErr := r.load(ctx); !isConflict(err) || loadErr != nil || unknown {
+		loadErr := r.load(ctx)
+		if !isConflict(err) || unknown {
 			return storeFault(err)
+		}
+		if loadErr != nil { // the commit is certainly not there; that the queue is gone may be why
+			return loadErr
 		}
 	}
 }

@@ -202,8 +202,8 @@ func (s *simulation) take(l *life, k *known, r broker.Receive) *command {
 	return s.command(l, fmt.Sprintf("receive %d from %s", r.Max, k.name.text), func(ctx context.Context) func() {
 		found, err := l.broker.Receive(ctx, r)
 		return func() {
-			s.note("receive from %s: %d, %v", k.name.text, len(found), err)
-			s.must(!gone || err != nil, "a queue that was deleted was received from")
+			s.note("%s: %d, %v", ctx.Value(commandKey{}).(*command).name, len(found), err)
+			s.must(!gone || err != nil || l.ending && len(found) == 0, "a queue that was deleted was received from")
 			if err != nil {
 				s.may(ctx, err, s.notFound(k)...)
 				return
@@ -213,7 +213,7 @@ func (s *simulation) take(l *life, k *known, r broker.Receive) *command {
 				s.delivered(ctx, k, &found[i], r.LeaseSeconds != nil && *r.LeaseSeconds == 0)
 			}
 			if len(found) == 0 {
-				s.empty(l, k, before)
+				s.empty(l, k, before, r.WaitSeconds == nil || *r.WaitSeconds > 0)
 			}
 		}
 	})

@@ -27,7 +27,6 @@ type wQueue struct {
 	id     events.QueueID
 	keys   *envelope.Keyring
 	shards map[int]*wShard
-	closed bool // in every shard that was told so far
 }
 
 // wShard is one shard as its two streams tell it.
