@@ -168,7 +168,16 @@ func DecodeLedgerHeader(data []byte) (*LedgerHeader, error) {
 }
 
 // EncodeMessages gives the bytes that a block seals.
-func EncodeMessages(messages []Message) []byte { return encode(messages) }
+func EncodeMessages(messages []Message) []byte {
+	size := 16
+	for i := range messages {
+		size += messages[i].Size() + 64
+	}
+	var buf bytes.Buffer
+	buf.Grow(size) // at once, or a block would be copied as often as it doubles
+	mustEncode(&buf, messages)
+	return buf.Bytes()
+}
 
 // DecodeMessages reads what EncodeMessages wrote.
 func DecodeMessages(data []byte) ([]Message, error) {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/fault"
@@ -54,8 +55,8 @@ func (b *Broker) ack(ctx context.Context, o *once, id events.QueueID, receipts [
 	parts := h.sort(receipts, results)
 	for _, p := range parts {
 		c := &ack{reply: newReply()}
-		for _, i := range p.places {
-			c.items = append(c.items, p.receipts[i].held())
+		for _, r := range p.receipts {
+			c.items = append(c.items, r.held())
 		}
 		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
 		c.counts = h.counts(o, parts, func() []queue.Outcome { return c.results }, results)
@@ -66,8 +67,8 @@ func (b *Broker) ack(ctx context.Context, o *once, id events.QueueID, receipts [
 // part is the receipts that belong to one shard.
 type part struct {
 	shard    int
-	receipts map[int]receipt // by place in the request
-	places   []int
+	receipts []receipt
+	places   []int // of each receipt in the request
 	command  interface {
 		command
 		await(context.Context) error
@@ -77,7 +78,6 @@ type part struct {
 
 // sort reads receipts and groups them by shard. Those that are not valid have their fault in results.
 func (h *handle) sort(texts []string, results []error) (parts []*part) {
-	byShard := make(map[int]*part)
 	for i, text := range texts {
 		r, err := h.broker.parseReceipt(text, h.id)
 		if err == nil && int(r.shard) >= h.shards() {
@@ -87,12 +87,12 @@ func (h *handle) sort(texts []string, results []error) (parts []*part) {
 			results[i] = err
 			continue
 		}
-		p := byShard[int(r.shard)]
-		if p == nil {
-			p = &part{shard: int(r.shard), receipts: map[int]receipt{}}
-			byShard[p.shard], parts = p, append(parts, p)
+		n := slices.IndexFunc(parts, func(p *part) bool { return p.shard == int(r.shard) })
+		if n < 0 {
+			n, parts = len(parts), append(parts, &part{shard: int(r.shard)})
 		}
-		p.receipts[i], p.places = r, append(p.places, i)
+		p := parts[n]
+		p.receipts, p.places = append(p.receipts, r), append(p.places, i)
 	}
 	return parts
 }
@@ -115,7 +115,7 @@ func (h *handle) act(ctx context.Context, parts []*part, results []error, acked 
 		}
 		for k, o := range p.outcomes() {
 			i := p.places[k]
-			results[i] = h.outcome(ctx, p.receipts[i], o, acked)
+			results[i] = h.outcome(ctx, p.receipts[k], o, acked)
 		}
 	}
 	return nil

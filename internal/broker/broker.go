@@ -53,6 +53,7 @@ type Broker struct {
 	end     context.CancelFunc
 	running sync.WaitGroup // runners
 	shards  atomic.Int64   // how many of them
+	macs    sync.Pool      // of *receiptMAC
 	mu      sync.Mutex     // guards what follows
 	closing bool
 	queues  map[events.QueueID]*handle
@@ -95,6 +96,7 @@ func New(c Config) (*Broker, error) {
 		c.Meter = unmetered{}
 	}
 	b := &Broker{Config: c, queues: map[events.QueueID]*handle{}, names: map[nameKey]events.QueueID{}}
+	b.macs.New = b.newReceiptMAC
 	b.life, b.end = context.WithCancel(context.Background())
 	return b, nil
 }

@@ -59,8 +59,8 @@ func (b *Broker) extend(ctx context.Context, o *once, id events.QueueID, items [
 	parts := h.sort(texts, results)
 	for _, p := range parts {
 		c := &extend{reply: newReply()}
-		for _, i := range p.places {
-			c.items = append(c.items, queue.Extension{Held: p.receipts[i].held(), Seconds: items[i].Seconds})
+		for k, i := range p.places {
+			c.items = append(c.items, queue.Extension{Held: p.receipts[k].held(), Seconds: items[i].Seconds})
 		}
 		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
 		c.counts = h.counts(o, parts, func() []queue.Outcome { return c.results }, results)

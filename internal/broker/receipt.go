@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 	"strings"
 
 	"github.com/leaselog/leaselog/events"
@@ -33,31 +34,50 @@ const (
 var receiptShape = strings.Repeat("0", 2*receiptBytes)
 
 func (b *Broker) receipt(r receipt) string {
-	buf := make([]byte, 0, receiptBytes)
-	buf = append(append(buf, r.message[:]...), r.queue[:]...)
+	m := b.macs.Get().(*receiptMAC)
+	defer b.macs.Put(m)
+	buf := append(append(m.buf[:0], r.message[:]...), r.queue[:]...)
 	buf = binary.BigEndian.AppendUint16(buf, r.shard)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(r.position))
 	buf = append(append(buf, r.lease[:]...), receiptKeyID)
-	buf = append(buf, b.receiptMAC(buf)...)
-	return hex.EncodeToString(buf)
+	copy(m.buf[:], buf)
+	m.sign()
+	return hex.EncodeToString(m.buf[:])
 }
 
-func (b *Broker) receiptMAC(body []byte) []byte {
-	m := hmac.New(sha256.New, b.ReceiptKey[:])
-	m.Write(body)
-	return m.Sum(nil)[:16]
+// receiptMAC is a receipt's bytes with the keyed state that authenticates them, pooled: making that state costs more
+// than using it.
+type receiptMAC struct {
+	keyed hash.Hash
+	buf   [receiptBytes]byte
+	sum   [sha256.Size]byte
+}
+
+func (b *Broker) newReceiptMAC() any {
+	return &receiptMAC{keyed: hmac.New(sha256.New, b.ReceiptKey[:])}
+}
+
+// sign puts the MAC behind the body.
+func (m *receiptMAC) sign() {
+	m.keyed.Reset()
+	m.keyed.Write(m.buf[:receiptBody])
+	copy(m.buf[receiptBody:], m.keyed.Sum(m.sum[:0]))
 }
 
 // parseReceipt reads a receipt of a queue. Faults: ForeignLease.
 func (b *Broker) parseReceipt(text string, id events.QueueID) (r receipt, err error) {
-	var buf [receiptBytes]byte
 	if len(text) != 2*receiptBytes {
 		return r, errReceipt("it has %d characters, and one of ours has %d", len(text), 2*receiptBytes)
 	}
+	m := b.macs.Get().(*receiptMAC)
+	defer b.macs.Put(m)
+	buf := &m.buf
 	if _, err := hex.Decode(buf[:], []byte(text)); err != nil {
 		return r, errReceipt("it is not hexadecimal")
 	}
-	if buf[receiptBody-1] != receiptKeyID || !hmac.Equal(buf[receiptBody:], b.receiptMAC(buf[:receiptBody])) {
+	var shown [receiptBytes - receiptBody]byte
+	copy(shown[:], buf[receiptBody:])
+	if m.sign(); buf[receiptBody-1] != receiptKeyID || !hmac.Equal(buf[receiptBody:], shown[:]) {
 		return r, errReceipt(notOurs)
 	}
 	copy(r.message[:], buf[0:])

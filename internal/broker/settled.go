@@ -86,6 +86,10 @@ func acks(e eventlog.Entry, r receipt) (bool, error) {
 
 // truncated gives the part of a stream that an error says was dropped.
 func truncated(err error) (t *eventlog.Truncated, ok bool) {
-	ok = errors.As(err, &t)
-	return t, ok
+	if err == nil {
+		return nil, false
+	}
+	var dropped *eventlog.Truncated
+	ok = errors.As(err, &dropped)
+	return dropped, ok
 }

@@ -73,6 +73,9 @@ func Of(err error) *Error {
 
 // Is says whether err is a fault of this code.
 func Is(err error, code Code) bool {
+	if err == nil {
+		return false
+	}
 	var f *Error
 	return errors.As(err, &f) && f.Code == code
 }

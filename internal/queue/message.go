@@ -32,6 +32,7 @@ type pending struct {
 	spent      *btree.BTreeG[*Message] // by visible, then position: to be moved when their last lease ends
 	leased     *btree.BTreeG[*Message] // by visible, then position: those with a lease, lapsed or not
 	held       int
+	sought     Message             // what get looks for: a tree asks with a record
 	isSpent    func(*Message) bool // under the settings in force, see Ledger.movable
 }
 
@@ -56,7 +57,8 @@ func lessGroup(a, b *Message) bool {
 }
 
 func (p *pending) get(at events.Position) *Message {
-	m, _ := p.byPosition.Get(&Message{Position: at})
+	p.sought.Position = at
+	m, _ := p.byPosition.Get(&p.sought)
 	return m
 }
 
