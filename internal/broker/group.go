@@ -72,6 +72,9 @@ func (g *group) decide(cmds []command) (rest []command) {
 
 // sends decides the sends among the commands and closes their block.
 func (g *group) sends(cmds []command) (rest, others []command) {
+	if !slices.ContainsFunc(cmds, func(c command) bool { _, ok := c.(*send); return ok }) {
+		return nil, cmds
+	}
 	mustRead(g.rand, g.blockID[:])
 	g.sender.Open(g.blockID, g.at)
 	full := false
