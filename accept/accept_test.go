@@ -6,25 +6,86 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 const (
-	smokeTimeout = 5 * time.Minute // the program takes about a minute, most of it waiting for leases and delays
-	shared       = "../../shared/accept/basaltic_smoke.py"
+	smokeTimeout = 5 * time.Minute // a program takes up to a minute, most of it waiting for leases and delays
+	shared       = "../../shared/accept"
+	runs         = "8" // at once: they wait more than they work
 )
+
+// TestMain lets the runs wait side by side on a machine of few cores. What they need is installed and built before,
+// in turn, since compilers beside them would disturb their clocks.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", runs)
+	os.Exit(m.Run())
+}
+
+// client is an acceptance program of a vendor's client.
+type client struct {
+	command []string
+	checks  int               // it makes no fewer
+	refused map[string]string // checks that must fail in development mode, and why
+}
+
+const development = "development mode takes any credentials"
 
 // TestBasalticPython runs the acceptance program with basaltic-sdk-python. Each of its checks is a subtest.
 func TestBasalticPython(t *testing.T) {
-	python := virtualenv(t, "requirements.txt")
-	s := start(t, build(t))
-	output := smoke(t, python, s.url)
-	for _, r := range judge(output, pending, early) {
+	c := client{command: []string{virtualenv(t, "requirements.txt"), program(t, "basaltic_smoke.py")}, checks: 153,
+		refused: map[string]string{
+			"wrong bearer token is 401":         development,
+			"wrong key pair fails the exchange": development,
+		}}
+	c.accept(t)
+}
+
+// TestBasalticRust runs the acceptance program with basaltic-sdk-rust.
+func TestBasalticRust(t *testing.T) {
+	c := client{command: []string{crate(t, program(t, "basaltic-rust"))}, checks: 41,
+		refused: map[string]string{"wrong bearer token is 401 UNAUTHORIZED": development}}
+	c.accept(t)
+}
+
+// accept runs the program in both modes of the server. With real keys everything must pass.
+func (c client) accept(t *testing.T) {
+	bin := build(t)
+	t.Parallel()
+	t.Run("development mode", func(t *testing.T) {
+		t.Parallel()
+		c.run(t, start(t, bin, t.TempDir()), c.refused, "BASALTIC_ACCESS_KEY_ID=dev", "BASALTIC_SECRET_ACCESS_KEY=dev")
+	})
+	t.Run("real keys", func(t *testing.T) {
+		t.Parallel()
+		data := t.TempDir()
+		key := createKey(t, bin, data)
+		c.run(t, start(t, bin, data), nil, key...)
+	})
+}
+
+func (c client) run(t *testing.T, s *server, refused map[string]string, credentials ...string) {
+	t.Helper()
+	output := c.smoke(t, append(credentials,
+		"BASALTIC_ENDPOINT_URL_QUEUE="+s.url,
+		"BASALTIC_ENDPOINT_URL_IAM="+s.url,
+		"BASALTIC_REGION=local",
+		"SMOKE_STRICT=1",
+		"SMOKE_CRN_ACCOUNT=local",
+		"NO_PROXY=127.0.0.1",
+		"PYTHONUNBUFFERED=1",
+		"PYTHONDONTWRITEBYTECODE=1",
+		"PYTHONUTF8=1",
+	))
+	for _, r := range judge(output, refused, c.checks) {
 		t.Run(r.name, func(t *testing.T) {
 			if r.problem != "" {
 				t.Error(r.problem)
@@ -40,41 +101,15 @@ func TestBasalticPython(t *testing.T) {
 	}
 }
 
-// build makes the program as the Makefile makes it for users.
-func build(t *testing.T) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "make", "-C", "..", "build")
-	cmd.Env = without("MAKE", "MFLAGS") // a make that runs this test must not lend its jobs
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make build: %v\n%s", err, out)
-	}
-	bin, err := filepath.Abs("../bin/leaselog")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bin
-}
-
 // smoke runs the acceptance program and gives what it printed. Its exit status says no more than its lines.
-func smoke(t *testing.T, python, url string) string {
+func (c client) smoke(t *testing.T, env []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), smokeTimeout)
 	defer cancel()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, python, program(t))
+	cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = append(without("BASALTIC_", "SMOKE_"),
-		"BASALTIC_ENDPOINT_URL_QUEUE="+url,
-		"BASALTIC_ENDPOINT_URL_IAM="+url,
-		"BASALTIC_ACCESS_KEY_ID=dev",
-		"BASALTIC_SECRET_ACCESS_KEY=dev",
-		"BASALTIC_REGION=local",
-		"SMOKE_CRN_ACCOUNT=local",
-		"NO_PROXY=127.0.0.1",
-		"PYTHONUNBUFFERED=1",
-		"PYTHONDONTWRITEBYTECODE=1",
-		"PYTHONUTF8=1",
-	)
+	cmd.Env = append(without("BASALTIC_", "SMOKE_"), env...)
 	var exit *exec.ExitError
 	if err := cmd.Run(); ctx.Err() != nil {
 		t.Errorf("the acceptance program was stopped after %v", smokeTimeout)
@@ -84,14 +119,53 @@ func smoke(t *testing.T, python, url string) string {
 	return out.String()
 }
 
-// program prefers the file beside the checkout, which is newer than the copy when they differ.
-func program(t *testing.T) string {
+// createKey makes an access key as a user does, and gives what the command says to export.
+func createKey(t *testing.T, bin, data string, flags ...string) (env []string) {
 	t.Helper()
-	if _, err := os.Stat(shared); err == nil {
-		t.Logf("runs %s", shared)
-		return shared
+	cmd := exec.CommandContext(t.Context(), bin, append([]string{"keys", "create", "--data", data}, flags...)...)
+	cmd.Env = without("BASALTIC_", "LEASELOG_")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%q: %v", cmd.Args, err)
 	}
-	return "basaltic_smoke.py"
+	for line := range strings.Lines(string(out)) {
+		v, ok := strings.CutPrefix(strings.TrimSpace(line), "export ")
+		if !ok {
+			t.Fatalf("%q prints a line that is no export", cmd.Args)
+		}
+		env = append(env, v)
+	}
+	return env
+}
+
+// build makes the program, once, as the Makefile makes it for users.
+func build(t *testing.T) string {
+	t.Helper()
+	bin, err := filepath.Abs("../bin/leaselog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := made(); err != nil {
+		t.Fatalf("make build: %v\n%s", err, out)
+	}
+	return bin
+}
+
+var made = sync.OnceValues(func() ([]byte, error) {
+	cmd := exec.Command("make", "-C", "..", "build")
+	cmd.Env = without("MAKE", "MFLAGS") // a make that runs this test must not lend its jobs
+	return cmd.CombinedOutput()
+})
+
+// program prefers what is beside the checkout, which is newer than the copy when they differ.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	newer := filepath.Join(shared, name)
+	if _, err := os.Stat(newer); err == nil {
+		t.Logf("runs %s", newer)
+		return newer
+	}
+	return name
 }
 
 // without gives the environment less the variables that begin so.

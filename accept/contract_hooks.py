@@ -56,6 +56,8 @@ def filter_case(context, case):
         # The queues that are deleted again and again are others than those that messages are sent to.
         return (case.path_parameters or {}).get("queue_id") not in QUEUES
     if isinstance(case.body, dict):
+        if not isinstance(case.body.get("token_type_hint", ""), str):
+            return False  # a revocation's hint is not read, so that a wrong one is not refused either
         for name in ("wait_time_seconds", "receive_wait_time_seconds"):
             wait = case.body.get(name)
             if isinstance(wait, (int, float)) and not isinstance(wait, bool) and 0 < wait <= 20:

@@ -24,12 +24,19 @@ const (
 // TestContractFuzzed lets schemathesis send what the served contract allows, and what it forbids, to the real program:
 // every answer must fit the contract, nothing that breaks it may be taken, and nothing may be answered with a 5xx.
 //
-// Left out: that credentials are refused (development mode takes any; another test has real ones), a revocation's body
-// for the same reason, and that what fits is always taken, since no schema can say what a FIFO queue demands.
+// Credentials are real, so requests without them and with wrong ones must be refused. Left out: that what fits is always
+// taken, since no schema can say what a FIFO queue demands.
 func TestContractFuzzed(t *testing.T) {
 	python := virtualenv(t, "requirements-schemathesis.txt")
-	s := start(t, build(t))
-	queues, receipts := furnish(t, s.url)
+	bin := build(t)
+	t.Parallel()
+	data := t.TempDir()
+	token, ok := strings.CutPrefix(createKey(t, bin, data, "--token")[0], "BASALTIC_ACCESS_TOKEN=")
+	if !ok {
+		t.Fatal("the key is no bearer token")
+	}
+	s := start(t, bin, data)
+	queues, receipts := furnish(t, s.url, token)
 	ctx, cancel := context.WithTimeout(t.Context(), fuzzTimeout)
 	defer cancel()
 	here, err := filepath.Abs(".")
@@ -40,8 +47,8 @@ func TestContractFuzzed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, python, "-m", "schemathesis.cli", "run", s.url+"/v1/openapi.json", "--no-color",
-		"--header", "Authorization: Bearer fuzz",
-		"--exclude-checks", "ignored_auth,positive_data_acceptance", "--exclude-operation-id", "revokeToken",
+		"--header", "Authorization: Bearer "+token,
+		"--exclude-checks", "positive_data_acceptance",
 		"--phases", "examples,coverage,fuzzing,stateful", "--max-examples", fmt.Sprint(fuzzExamples), "--max-time", fmt.Sprint(fuzzSeconds),
 		"--continue-on-failure", "--generation-database", "none", "--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off")
 	cmd.Dir = t.TempDir() // it keeps notes where it runs
@@ -58,13 +65,13 @@ func TestContractFuzzed(t *testing.T) {
 }
 
 // furnish makes a queue of each kind and leases messages of them, so that there is something to be named.
-func furnish(t *testing.T, url string) (queues, receipts []string) {
+func furnish(t *testing.T, url, token string) (queues, receipts []string) {
 	t.Helper()
 	for _, name := range []string{"orders", "orders.fifo"} {
-		post(t, url+"/v1/queues", fmt.Sprintf(`{"name":%q,"content_based_deduplication":%t}`, name, strings.HasSuffix(name, ".fifo")))
+		post(t, token, url+"/v1/queues", fmt.Sprintf(`{"name":%q,"content_based_deduplication":%t}`, name, strings.HasSuffix(name, ".fifo")))
 	}
 	for i := range 40 {
-		post(t, url+"/v1/queues/orders/messages", fmt.Sprintf(`{"body":"%d"}`, i))
+		post(t, token, url+"/v1/queues/orders/messages", fmt.Sprintf(`{"body":"%d"}`, i))
 	}
 	for range 3 {
 		var got struct {
@@ -72,7 +79,7 @@ func furnish(t *testing.T, url string) (queues, receipts []string) {
 				Receipt string `json:"receipt_handle"`
 			}
 		}
-		if err := json.Unmarshal(post(t, url+"/v1/queues/orders/messages/receive", `{"max_messages":10,"visibility_timeout_seconds":600}`), &got); err != nil {
+		if err := json.Unmarshal(post(t, token, url+"/v1/queues/orders/messages/receive", `{"max_messages":10,"visibility_timeout_seconds":600}`), &got); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range got.Messages {
@@ -82,13 +89,13 @@ func furnish(t *testing.T, url string) (queues, receipts []string) {
 	return []string{"orders", "orders.fifo", "crn:queue:local:local:queue/orders"}, receipts
 }
 
-func post(t *testing.T, url, body string) []byte {
+func post(t *testing.T, token, url, body string) []byte {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer furnish")
+	r.Header.Set("Authorization", "Bearer "+token)
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

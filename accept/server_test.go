@@ -29,11 +29,11 @@ type server struct {
 	output *output
 }
 
-// start runs the server on a free port and waits for the line that says which.
-func start(t *testing.T, bin string) *server {
+// start runs the server over a data folder, on a free port, and waits for the line that says which.
+func start(t *testing.T, bin, data string) *server {
 	t.Helper()
 	s := &server{ended: make(chan struct{}), output: &output{url: make(chan string, 1)}}
-	s.cmd = exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	s.cmd = exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--data", data)
 	s.cmd.WaitDelay = time.Second // what a killed server has started may hold its output open
 	s.cmd.Stdout, s.cmd.Stderr = s.output, &s.output.log
 	if err := s.cmd.Start(); err != nil {
@@ -133,7 +133,7 @@ while True:
 	if err := os.WriteFile(bin, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, bin)
+	s := start(t, bin, t.TempDir())
 	if s.url != "http://127.0.0.1:1234" {
 		t.Errorf("address is %q", s.url)
 	}

@@ -18,9 +18,17 @@ go_is_new() {
 	[ "$(printf '%s\n' go1.26 "${version%% *}" | sort -V | head -n 1)" = go1.26 ]
 }
 
+rust_is_new() {
+	local version
+	version=$(cargo --version)
+	[ "$(printf '%s\n' 'cargo 1.89' "$version" | sort -V | head -n 1)" = 'cargo 1.89' ] && rustc --version
+}
+
 need 'Go 1.26 or newer' go_is_new
 need 'git' git --version
-need 'a C compiler such as gcc: the race detector links with it' bash -c '${CC:-cc} --version || gcc --version'
+need 'make' make --version
+need 'a C compiler such as gcc: the race detector and Rust link with it' bash -c '${CC:-cc} --version || gcc --version'
 need 'Python 3.11 or newer with venv and pip (python3, python3-venv)' \
 	python3 -c 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11)'
+need 'Rust 1.89 or newer with cargo (by rustup)' rust_is_new
 exit "$missing"
