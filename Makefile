@@ -41,7 +41,11 @@ lint: ## Check format, vet, staticcheck
 	scripts/lint.sh
 
 .PHONY: bench
-bench: ## Run the Go benchmarks (BENCH=regexp)
+bench: build ## Measure the server beside an empty one (ARGS="-run depth,delayed -runs 3"; see go run ./bench -h)
+	go run ./bench -server bin/leaselog $(ARGS)
+
+.PHONY: micro
+micro: ## Run the Go benchmarks (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 .PHONY: sim

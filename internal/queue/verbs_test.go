@@ -14,7 +14,6 @@ import (
 // script is a world that is spoken to in words. Messages are called m and their position, leases L and their number.
 type script struct {
 	*world
-	settings events.Settings
 	leases   map[string]events.LeaseID
 	latest   map[events.Position]string // the last lease of each message
 }
