@@ -14,8 +14,8 @@ import (
 // script is a world that is spoken to in words. Messages are called m and their position, leases L and their number.
 type script struct {
 	*world
-	leases   map[string]events.LeaseID
-	latest   map[events.Position]string // the last lease of each message
+	leases map[string]events.LeaseID
+	latest map[events.Position]string // the last lease of each message
 }
 
 // began is the instant zero of the transcripts.
