@@ -30,7 +30,7 @@ func TestRingRecord(t *testing.T) {
 
 func TestNewRing(t *testing.T) {
 	wrapped := func(version uint32) []byte { return fakeWrap(Context{"test", testQueue, version}) }
-	want := Ring{Name: Version{0, "ref", wrapped(0), testNow}, Versions: []Version{{1, "ref", wrapped(1), testNow}}}
+	want := Ring{Name: Version{0, "", wrapped(0), testNow}, Versions: []Version{{1, "ref", wrapped(1), testNow}}}
 	got, err := NewRing(t.Context(), &fakeKeys{}, "test", testQueue, "ref", testNow)
 	if err != nil || !cmp.Equal(want, got) {
 		t.Errorf("%v, %s", err, cmp.Diff(want, got))
