@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/leaselog/leaselog/events"
-	"github.com/leaselog/leaselog/internal/envelope"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 )
@@ -23,7 +22,7 @@ type Queue struct {
 	// Sources are the queues whose dead-letter queue this one is.
 	Sources []events.QueueID
 	Depth   *Depth
-	Key     envelope.KeyName // the customer's key, none for the platform's
+	Key     Key // the customer's key, none for the platform's
 }
 
 // Ref names a queue of an account, by id or, where ID is zero, by name.

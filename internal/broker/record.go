@@ -32,7 +32,7 @@ type record struct {
 	Purge []events.Position `cbor:"14,keyasint,omitempty"`
 
 	// Key is the customer's key that wraps the newest data key, none for the platform's.
-	Key envelope.KeyName `cbor:"15,keyasint,omitzero"`
+	Key Key `cbor:"15,keyasint,omitzero"`
 
 	claim uint64 // version of the claim that held this record
 }

@@ -16,11 +16,14 @@ const retireAfter = 15 * 24 * 60 * 60
 // retention14Days is the retention that retireAfter is made for.
 const retention14Days = 14 * 24 * 60 * 60
 
+// Key is a customer's key as it is kept and shown.
+type Key = envelope.KeyName
+
 // ResolveKey gives the customer's key that a reference leads to; "" is the platform's key. Faults: Invalid.
-func (b *Broker) ResolveKey(ctx context.Context, ref string) (envelope.KeyName, error) {
+func (b *Broker) ResolveKey(ctx context.Context, ref string) (Key, error) {
 	known, ok := b.Keys.(envelope.Resolver)
 	if ref == "" || !ok { // then the making of a data key judges it
-		return envelope.KeyName{ID: ref}, nil
+		return Key{ID: ref}, nil
 	}
 	return known.Resolve(ctx, ref)
 }
