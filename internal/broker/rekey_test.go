@@ -330,3 +330,53 @@ func TestRotationWithoutKey(t *testing.T) {
 		w.want(w.drain(q), "2")
 	})
 }
+
+// A queue whose key is disabled goes on under another one at once; only what the disabled key sealed waits for it.
+func TestRekeyAwayFromDisabledKey(t *testing.T) {
+	inVault(t, func(w *vaulted) {
+		q := w.create("q", w.fifo, sealedBy("blue"))
+		w.send(q, "g:old")
+		w.vault.Disable("blue")
+		time.Sleep(301 * time.Second)
+		w.restart()
+		w.rekey(q, "green")
+		w.send(q, "h:new")
+		w.want(bodies(w.receive(q, 1)), "new")
+		w.receiveFails(q)
+		w.vault.Enable("blue")
+		time.Sleep(2 * time.Second)
+		w.want(bodies(w.receive(q, 1)), "old")
+	})
+}
+
+// A change that a lost key left half done waits for the key, and keeps no other queue from being finished.
+func TestHalfDoneForLostKey(t *testing.T) {
+	inVault(t, func(w *vaulted) {
+		stuck, other := w.create("q", w.fifo, sealedBy("blue")), w.create("other", w.fifo, sealedBy("green"))
+		w.vault.Disable("blue")
+		w.vault.Disable("green")
+		time.Sleep(301 * time.Second)
+		for _, q := range []events.QueueID{stuck, other} {
+			_, err := w.b.Update(w.ctx, UpdateQueue{Queue: q, MaxBytes: seconds(2048)})
+			w.wantFault(err, fault.KeyLost)
+		}
+		rolled := func(q events.QueueID) bool {
+			r, err := w.b.readRecord(w.ctx, q)
+			return err == nil && r.Rolled == r.Version
+		}
+		for _, name := range []string{"green", "blue"} {
+			w.vault.Enable(name)
+			time.Sleep(time.Minute)
+			if err := w.b.Tick(w.ctx); name == "green" {
+				w.wantFault(err, fault.KeyLost)
+			} else if err != nil {
+				w.t.Error(err)
+			}
+			if !rolled(other) || rolled(stuck) != (name == "blue") {
+				w.t.Errorf("with %s: %v and %v", name, rolled(other), rolled(stuck))
+			}
+		}
+		w.send(stuck, "g:1")
+		w.want(w.drain(stuck), "1")
+	})
+}

@@ -42,6 +42,7 @@ func (b *Broker) recover(ctx context.Context) error {
 		return nil
 	}
 	began, after := b.Now(), ""
+	var lost error // of queues whose key cannot be used now: they wait for it, and no other queue does
 	for {
 		claims, err := b.Log.Claims(ctx, "queue/", after, 100)
 		if err != nil {
@@ -53,7 +54,10 @@ func (b *Broker) recover(ctx context.Context) error {
 			if err := events.DecodeRecord(c.Value, r); err != nil {
 				return err
 			}
-			if err := b.finish(ctx, r); err != nil && !fault.Is(err, fault.NotFound) {
+			err := b.finish(ctx, r)
+			if fault.Is(err, fault.KeyLost) {
+				lost = errors.Join(lost, err)
+			} else if err != nil && !fault.Is(err, fault.NotFound) {
 				return err
 			}
 		}
@@ -65,11 +69,11 @@ func (b *Broker) recover(ctx context.Context) error {
 	if b.sweepAt <= began {
 		b.sweepAt = events.Never
 	}
-	if b.doubtful > began {
+	if b.doubtful > began || lost != nil {
 		b.sweepAt = began + sweepPause
 	}
 	b.mu.Unlock()
-	return nil
+	return lost
 }
 
 // finish does what a record says is still to be done.

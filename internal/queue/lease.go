@@ -42,6 +42,7 @@ type leasing struct {
 	room    int // how many more may be leased
 	passes  int // how many more may be passed over
 	held    int // look-ahead used, with what this decision adds
+	waiting int // pending without a lease, with what this decision adds
 	stopped bool
 	// groups says of each group met so far whether it may give more in this decision.
 	groups map[events.Hash]bool
@@ -51,7 +52,8 @@ type leasing struct {
 
 func decideLease(l *Ledger, c *Lease) Decision {
 	room := l.room(c)
-	g := &leasing{Ledger: l, Lease: c, room: room, passes: l.limits.Passed, held: l.pending.held}
+	g := &leasing{Ledger: l, Lease: c, room: room, passes: l.limits.Passed, held: l.pending.held,
+		waiting: l.pending.byPosition.Len() - l.pending.leased.Len()}
 	if l.Settings.Fifo {
 		g.groups = make(map[events.Hash]bool)
 	}
@@ -213,7 +215,7 @@ func (g *leasing) look(c candidate) {
 	}
 	taken := events.Taken{Position: c.position(), Info: &info}
 	switch lost := g.Lost[h.Key]; {
-	case lost && (!g.PassLost || g.Ledger.waiting() >= g.limits.LookAhead):
+	case lost && (!g.PassLost || g.waiting >= g.limits.LookAhead):
 		g.stopped = true
 		return
 	case lost || info.Due > g.At || !g.open(info.Group):
@@ -223,9 +225,6 @@ func (g *leasing) look(c candidate) {
 	g.lease(taken)
 	g.mark(info.Group, g.Settings.Delivery == events.AsManyAsFit)
 }
-
-// waiting is how many pending messages have no lease, nor one that lapsed.
-func (l *Ledger) waiting() int { return l.pending.byPosition.Len() - l.pending.leased.Len() }
 
 // skip moves the cursor over an expired message ahead.
 func (g *leasing) skip(c candidate) {
@@ -247,6 +246,7 @@ func (g *leasing) pass(t events.Taken) {
 	e := last[events.Passed](&g.d)
 	e.At, e.Items = g.At, append(e.Items, t)
 	g.passes--
+	g.waiting++
 	g.mark(t.Info.Group, false)
 }
 
