@@ -380,3 +380,22 @@ func TestHalfDoneForLostKey(t *testing.T) {
 		w.want(w.drain(stuck), "1")
 	})
 }
+
+// A queue whose key is gone for good is given another one, and can then be purged and deleted.
+func TestKeyGoneForGood(t *testing.T) {
+	inVault(t, func(w *vaulted) {
+		q := w.create("q", w.fifo, sealedBy("blue"))
+		w.send(q, "g:1", "h:2")
+		w.vault.Disable("blue")
+		time.Sleep(301 * time.Second)
+		_, err := w.b.Purge(w.ctx, q)
+		w.wantFault(err, fault.KeyLost)
+		w.rekey(q, "")
+		if n, err := w.b.Purge(w.ctx, q); n != 2 || err != nil {
+			w.t.Errorf("purged %d, %v", n, err)
+		}
+		if err := w.b.Delete(w.ctx, Ref{Account: "a", ID: q}); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
