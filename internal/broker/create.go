@@ -131,6 +131,12 @@ func (s *shard) control(ctx context.Context, b *Broker, at events.Instant, says 
 	h := s.sender.Control(id, at, says)
 	h.Key = s.keys.Current()
 	message, err := s.sealed(ctx, place, h, events.EncodeHeader(h), nil)
+	if fault.Is(err, fault.KeyLost) {
+		// It holds nothing to hide, and a queue whose key is gone must still be changed, purged and deleted: the seal,
+		// which here only lets an audit find damage, is left out.
+		h.Key = 0
+		message, err = s.entry(place, h, events.EncodeHeader(h), nil), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -349,51 +349,27 @@ func TestRekeyAwayFromDisabledKey(t *testing.T) {
 	})
 }
 
-// A change that a lost key left half done waits for the key, and keeps no other queue from being finished.
-func TestHalfDoneForLostKey(t *testing.T) {
-	inVault(t, func(w *vaulted) {
-		stuck, other := w.create("q", w.fifo, sealedBy("blue")), w.create("other", w.fifo, sealedBy("green"))
-		w.vault.Disable("blue")
-		w.vault.Disable("green")
-		time.Sleep(301 * time.Second)
-		for _, q := range []events.QueueID{stuck, other} {
-			_, err := w.b.Update(w.ctx, UpdateQueue{Queue: q, MaxBytes: seconds(2048)})
-			w.wantFault(err, fault.KeyLost)
-		}
-		rolled := func(q events.QueueID) bool {
-			r, err := w.b.readRecord(w.ctx, q)
-			return err == nil && r.Rolled == r.Version
-		}
-		for _, name := range []string{"green", "blue"} {
-			w.vault.Enable(name)
-			time.Sleep(time.Minute)
-			if err := w.b.Tick(w.ctx); name == "green" {
-				w.wantFault(err, fault.KeyLost)
-			} else if err != nil {
-				w.t.Error(err)
-			}
-			if !rolled(other) || rolled(stuck) != (name == "blue") {
-				w.t.Errorf("with %s: %v and %v", name, rolled(other), rolled(stuck))
-			}
-		}
-		w.send(stuck, "g:1")
-		w.want(w.drain(stuck), "1")
-	})
-}
-
-// A queue whose key is gone for good is given another one, and can then be purged and deleted.
-func TestKeyGoneForGood(t *testing.T) {
+// A queue whose key is lost can be changed, purged and deleted all the same.
+func TestChangesWithoutKey(t *testing.T) {
 	inVault(t, func(w *vaulted) {
 		q := w.create("q", w.fifo, sealedBy("blue"))
 		w.send(q, "g:1", "h:2")
 		w.vault.Disable("blue")
 		time.Sleep(301 * time.Second)
-		_, err := w.b.Purge(w.ctx, q)
-		w.wantFault(err, fault.KeyLost)
-		w.rekey(q, "")
+		if d, err := w.b.Update(w.ctx, UpdateQueue{Queue: q, MaxBytes: seconds(2048)}); err != nil || d.Settings.MaxBytes != 2048 {
+			w.t.Errorf("update: %+v, %v", d, err)
+		}
+		w.restart()
+		w.wantDepth(q, 2, 0, 0)
 		if n, err := w.b.Purge(w.ctx, q); n != 2 || err != nil {
 			w.t.Errorf("purged %d, %v", n, err)
 		}
+		w.vault.Enable("blue")
+		time.Sleep(2 * time.Second)
+		w.send(q, "g:3")
+		w.want(w.drain(q), "3")
+		w.vault.Disable("blue")
+		time.Sleep(301 * time.Second)
 		if err := w.b.Delete(w.ctx, Ref{Account: "a", ID: q}); err != nil {
 			w.t.Error(err)
 		}

@@ -42,7 +42,6 @@ func (b *Broker) recover(ctx context.Context) error {
 		return nil
 	}
 	began, after := b.Now(), ""
-	var lost error // of queues whose key cannot be used now: they wait for it, and no other queue does
 	for {
 		claims, err := b.Log.Claims(ctx, "queue/", after, 100)
 		if err != nil {
@@ -54,10 +53,7 @@ func (b *Broker) recover(ctx context.Context) error {
 			if err := events.DecodeRecord(c.Value, r); err != nil {
 				return err
 			}
-			err := b.finish(ctx, r)
-			if fault.Is(err, fault.KeyLost) {
-				lost = errors.Join(lost, err)
-			} else if err != nil && !fault.Is(err, fault.NotFound) {
+			if err := b.finish(ctx, r); err != nil && !fault.Is(err, fault.NotFound) {
 				return err
 			}
 		}
@@ -69,11 +65,11 @@ func (b *Broker) recover(ctx context.Context) error {
 	if b.sweepAt <= began {
 		b.sweepAt = events.Never
 	}
-	if b.doubtful > began || lost != nil {
+	if b.doubtful > began {
 		b.sweepAt = began + sweepPause
 	}
 	b.mu.Unlock()
-	return lost
+	return nil
 }
 
 // finish does what a record says is still to be done.

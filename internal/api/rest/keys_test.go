@@ -94,7 +94,7 @@ func TestKeyUnavailable(t *testing.T) {
 		r.want(v, "error.code", "KMS_KEY_UNAVAILABLE")
 		v = r.call("GET", "/v1/queues/q/messages", "", 200)
 		r.want(v, "messages.0.body", "", "messages.1.visibility", "available")
-		r.call("PATCH", "/v1/queues/q", `{"visibility_timeout_seconds":5}`, 409)
+		r.call("PATCH", "/v1/queues/q", `{"visibility_timeout_seconds":5}`, 200)
 		vault.Enable("blue")
 		time.Sleep(2 * time.Second)
 		if found := r.call("POST", "/v1/queues/q/messages/receive", `{"max_messages":10}`, 200); len(rows(found)) != 2 {
