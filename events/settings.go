@@ -17,6 +17,7 @@ type Settings struct {
 	KeyReuseSeconds  uint32      `cbor:"12,keyasint,omitempty"` // how long an unwrapped data key may be kept
 	DeadLetter       *DeadLetter `cbor:"13,keyasint,omitempty"`
 	Rate             *Rate       `cbor:"14,keyasint,omitempty"` // no rule uses it yet
+	KeyVersion       uint32      `cbor:"15,keyasint,omitempty"` // of the data keys, the oldest that may still seal
 }
 
 // Status says what a queue still does.

@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"internal/eventlog":              {"events", "internal/fault"},
 	"internal/eventlog/eventlogtest": {"events", "internal/fault", "internal/eventlog"},
 	"internal/envelope":              {"events", "internal/fault", "internal/eventlog"},
+	"internal/envelope/envelopetest": {"events", "internal/fault", "internal/envelope"},
 
 	"internal/broker": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections"},
 	"internal/sweep":  {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections", "internal/broker"},

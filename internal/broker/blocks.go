@@ -209,13 +209,17 @@ func (b *Broker) readBlock(ctx context.Context, stream eventlog.Stream, p events
 	return decodeBlock(entries[0])
 }
 
-// openBlock gives the messages of a block. Faults: KeyLost.
+// openBlock gives the messages of a block, also of one that is open already for no longer than its key may be used.
+// Faults: KeyLost.
 func (b *Broker) openBlock(ctx context.Context, keys *envelope.Keyring, reuse uint32, stream eventlog.Stream, bl *block) ([]events.Message, error) {
 	if bl.messages != nil {
-		return bl.messages, nil
+		return bl.messages, keys.Usable(ctx, b.Now(), reuse, bl.Header.Key)
 	}
 	place := envelope.Place{Stream: string(stream), Seq: uint64(bl.Seq)}
 	plain, err := keys.Open(ctx, b.Now(), reuse, place, bl.Header.Key, bl.header, bl.sealed)
+	if errors.Is(err, envelope.ErrVersion) && b.renew(ctx, keys) == nil {
+		plain, err = keys.Open(ctx, b.Now(), reuse, place, bl.Header.Key, bl.header, bl.sealed)
+	}
 	if err != nil {
 		return nil, err
 	}

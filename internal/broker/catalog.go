@@ -72,8 +72,13 @@ func (b *Broker) newHandle(r *record) (*handle, error) {
 	return h, nil
 }
 
-// refresh keeps a newer record.
+// refresh keeps a newer record, and goes on with its keys.
 func (h *handle) refresh(r *record) {
+	if !r.gone() {
+		if err := h.keys.Renew(r.Ring); err != nil {
+			h.broker.Logger.Error("the record of a queue has a damaged key ring; the one before is used", "queue", h.id.String(), "error", err)
+		}
+	}
 	for {
 		old := h.record.Load()
 		if old.claim >= r.claim || h.record.CompareAndSwap(old, r) {

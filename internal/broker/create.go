@@ -18,6 +18,8 @@ type CreateQueue struct {
 	Tags     map[string]string
 	// DeadLetter names the dead-letter queue; Settings.DeadLetter is filled in from it.
 	DeadLetter *DeadLetter
+	// Key is a reference to the customer's key, empty for the platform's.
+	Key string
 }
 
 // DeadLetter is a dead-letter policy whose queue is named by reference.
@@ -27,7 +29,8 @@ type DeadLetter struct {
 }
 
 // Create makes a queue, in one commit: its name, its record, and the beginning of every shard.
-// Faults: Exists; Invalid for a dead-letter queue that does not exist, is of the other kind or of another account.
+// Faults: Exists; Invalid for a dead-letter queue that does not exist, is of the other kind or of another account, and for an
+// unknown key; KeyLost.
 func (b *Broker) Create(ctx context.Context, c CreateQueue) (*Queue, error) {
 	return counted(ctx, b, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.create(ctx, o, c) })
 }
@@ -78,11 +81,13 @@ func (b *Broker) creation(ctx context.Context, c CreateQueue) (*record, eventlog
 	if !c.Settings.Fifo {
 		r.Shards = uint32(b.Shards)
 	}
-	ring, err := envelope.NewRing(ctx, b.Keys, b.Deployment, r.ID, "", now)
-	if err != nil {
+	var err error
+	if r.Key, err = b.ResolveKey(ctx, c.Key); err != nil {
 		return nil, eventlog.Commit{}, err
 	}
-	r.Ring = ring
+	if r.Ring, err = envelope.NewRing(ctx, b.Keys, b.Deployment, r.ID, r.Key.ID, now); err != nil {
+		return nil, eventlog.Commit{}, err
+	}
 	claims, err := b.point(ctx, r, c.DeadLetter, holder)
 	if err != nil {
 		return nil, eventlog.Commit{}, err
@@ -126,6 +131,12 @@ func (s *shard) control(ctx context.Context, b *Broker, at events.Instant, says 
 	h := s.sender.Control(id, at, says)
 	h.Key = s.keys.Current()
 	message, err := s.sealed(ctx, place, h, events.EncodeHeader(h), nil)
+	if fault.Is(err, fault.KeyLost) {
+		// It holds nothing to hide, and a queue whose key is gone must still be changed, purged and deleted: the seal,
+		// which here only lets an audit find damage, is left out.
+		h.Key = 0
+		message, err = s.entry(place, h, events.EncodeHeader(h), nil), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,8 @@ type tryer struct {
 }
 
 func (tr *tryer) stage(t *testing.T, tl trial) *scene {
-	w := newWorld(t, tr.keys, onShards(tr.k.shards), func(c *Config) { c.Exclusive = !tl.shared })
+	vault := customers()
+	w := newWorld(t, tr.keys, onShards(tr.k.shards), func(c *Config) { c.Exclusive, c.Keys = !tl.shared, vault })
 	s := &scene{world: w, k: tr.k, b: w.b, coarse: tr.coarse && tr.k.shards > 1}
 	all := func(c *CreateQueue) { c.Settings = s.settings() }
 	s.dead, s.q = w.create("dead", tr.k.fifo, all), w.create("q", tr.k.fifo, all)

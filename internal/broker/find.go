@@ -22,6 +22,7 @@ type Queue struct {
 	// Sources are the queues whose dead-letter queue this one is.
 	Sources []events.QueueID
 	Depth   *Depth
+	Key     Key // the customer's key, none for the platform's
 }
 
 // Ref names a queue of an account, by id or, where ID is zero, by name.
@@ -103,7 +104,7 @@ func (b *Broker) whole(ctx context.Context, h *handle, r *record) (*Queue, error
 
 func (b *Broker) describe(ctx context.Context, r *record) (*Queue, error) {
 	q := &Queue{ID: r.ID, Account: r.Account, Name: r.Name, Settings: r.Settings, Tags: r.Tags, Created: r.Created,
-		Updated: r.Updated, Sources: r.Sources}
+		Updated: r.Updated, Sources: r.Sources, Key: r.Key}
 	if d := r.Settings.DeadLetter; d != nil && !d.Gone {
 		target, err := b.open(ctx, d.Queue)
 		switch {

@@ -199,7 +199,11 @@ func (g *group) build() (c eventlog.Commit, err error) {
 func (s *shard) sealed(ctx context.Context, seq events.Position, h *events.Header, header, plain []byte) (eventlog.Append, error) {
 	place := envelope.Place{Stream: string(s.messageStream), Seq: uint64(seq)}
 	data, err := s.keys.Seal(ctx, s.b.Now(), s.ledger.Settings.KeyReuseSeconds, place, h.Key, header, plain)
-	return eventlog.Append{Stream: s.messageStream, Seq: eventlog.Seq(seq), Width: h.Width(), Header: header, Data: data}, err
+	return s.entry(seq, h, header, data), err
+}
+
+func (s *shard) entry(seq events.Position, h *events.Header, header, data []byte) eventlog.Append {
+	return eventlog.Append{Stream: s.messageStream, Seq: eventlog.Seq(seq), Width: h.Width(), Header: header, Data: data}
 }
 
 // ledgerEntry gives the append of events that are applied to the working state.

@@ -24,7 +24,7 @@ const historyYoungest = 10 * 60 * 1000
 // dropsMax bounds the ranges that one pass drops from a stream: between live messages there may be many.
 const dropsMax = 1_000
 
-// Maintain looks at every queue once: it discards what is past its retention, writes snapshots, and drops the history
+// Maintain looks at every queue once: it replaces worn data keys, discards what is past its retention, writes snapshots, and drops the history
 // of what is finished. It opens queues that were not used since the start. The host calls it every few minutes.
 func (b *Broker) Maintain(ctx context.Context, keep History) error {
 	keep.Before = min(keep.Before, b.Now()-historyYoungest)
@@ -59,6 +59,8 @@ func (b *Broker) maintain(ctx context.Context, r *record, keep History) error {
 	if err != nil {
 		return err
 	}
+	h.refresh(r)
+	worn := b.rotate(ctx, h) // where a key that is out of reach keeps it, the rest is done all the same
 	for i := range h.shards() {
 		run := h.runner(i)
 		for _, c := range []interface {
@@ -71,7 +73,7 @@ func (b *Broker) maintain(ctx context.Context, r *record, keep History) error {
 			}
 		}
 	}
-	return nil
+	return worn
 }
 
 // bury drops the streams of a queue that was deleted before the history begins, and destroys its keys. The last

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/leaselog/leaselog/events"
@@ -48,6 +49,9 @@ type receive struct {
 	until events.Instant
 	lasts bool // the lease is meant to last, not to end at once
 	taken []taken
+
+	lost    map[uint32]bool // data keys that could not be used in this look
+	lostErr error
 }
 
 // The states of a receive's turn.
@@ -119,7 +123,7 @@ func (h *handle) visit(ctx context.Context, o *once, request *Receive) (found []
 		c.shards = []*runner{h.runner((first + i) % h.shards())}
 		found, err = h.ask(ctx, c)
 		switch {
-		case fault.Is(err, fault.Unavailable):
+		case fault.Is(err, fault.Unavailable) || fault.Is(err, fault.KeyLost):
 			unavailable = err
 		case err != nil || len(found) > 0:
 			return found, err
@@ -308,7 +312,7 @@ func (c *receive) look(g *group) error {
 // find is look without the bookkeeping. What the rules must see it fetches.
 func (c *receive) find(g *group) error {
 	c.until = g.at.Add(c.leaseSeconds(g.ledger.Settings))
-	c.shard, c.taken, c.lasts = g.runner, nil, c.until > g.at
+	c.shard, c.taken, c.lasts, c.lost = g.runner, nil, c.until > g.at, nil
 	if c.lease == (events.LeaseID{}) {
 		mustRead(g.rand, c.lease[:])
 	}
@@ -327,14 +331,13 @@ func (c *receive) find(g *group) error {
 			g.blocks.forgetNear() // the cursor has moved back
 			g.happened, g.items, limit = g.happened[:before], items, n
 		}
-		if err != nil {
+		switch {
+		case c.lose(err):
+			limit = c.request.Max
+		case err != nil:
 			return err
-		}
-		if n < len(c.taken) {
-			continue
-		}
-		if !again || g.full() {
-			return nil
+		case n == len(c.taken) && (!again || g.full()):
+			return c.nothingElse()
 		}
 	}
 }
@@ -348,7 +351,7 @@ func (c *receive) once(g *group, limit int) (again bool, err error) {
 		}
 	}
 	d, err := queue.Decide(g.ledger, &queue.Lease{At: g.at, ID: c.lease, Until: c.until, Max: limit,
-		Window: g.blocks.window(g.ledger.Cursor, g.sender.Tail)})
+		Window: g.blocks.window(g.ledger.Cursor, g.sender.Tail), Lost: c.lost, PassLost: !c.lost[g.keys.Current()]})
 	if err != nil {
 		return false, err
 	}
@@ -367,10 +370,42 @@ func (c *receive) once(g *group, limit int) (again bool, err error) {
 	return d.Again, nil
 }
 
+// keyLost is what collect meets: a data key that cannot be used now.
+type keyLost struct {
+	error
+	version uint32
+}
+
+func (k keyLost) Unwrap() error { return k.error }
+
+// lose notes a lost key, so that the next decision does without what it seals. Each is noted once, and a queue has few.
+func (c *receive) lose(err error) bool {
+	var k keyLost
+	if !errors.As(err, &k) || c.lost[k.version] {
+		return false
+	}
+	if c.lost == nil {
+		c.lost = map[uint32]bool{}
+	}
+	c.lost[k.version], c.lostErr = true, k.error
+	return true
+}
+
+// nothingElse is the answer where something was left for its lost key: the fault, unless other messages were found.
+func (c *receive) nothingElse() error {
+	if len(c.lost) > 0 && len(c.taken) == 0 {
+		return c.lostErr
+	}
+	return nil
+}
+
 // collect finds the bodies of what was leased.
 func (c *receive) collect(g *group, l *events.Leased) error {
 	for _, t := range l.Items {
 		bl, m, err := g.message(g.ctx, t.Position)
+		if fault.Is(err, fault.KeyLost) {
+			return keyLost{err, g.ledger.Get(t.Position).Info.Key}
+		}
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,9 @@ type record struct {
 	// Purge holds, while a purge is under way, the position before which each shard is to be emptied.
 	Purge []events.Position `cbor:"14,keyasint,omitempty"`
 
+	// Key is the customer's key that wraps the newest data key, none for the platform's.
+	Key Key `cbor:"15,keyasint,omitzero"`
+
 	claim uint64 // version of the claim that held this record
 }
 

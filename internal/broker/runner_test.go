@@ -301,11 +301,11 @@ func TestLostKey(t *testing.T) {
 		if acked != nil {
 			t.Error("an ack beside it:", acked)
 		}
-		_, err = w.b.Update(w.ctx, UpdateQueue{Queue: q, LeaseSeconds: seconds(5)})
-		w.wantFault(err, fault.KeyLost)
+		if _, err := w.b.Update(w.ctx, UpdateQueue{Queue: q, LeaseSeconds: seconds(5)}); err != nil {
+			t.Error("an update:", err)
+		}
 		l.locked.Store(false)
 		time.Sleep(2 * time.Second)
-		w.tick() // finishes the update
 		if d := w.receive(q, 10); len(d) != 1 || d[0].Receives != 1 || string(d[0].Message.Body) != "c" || d[0].Visible != w.now().Add(5) {
 			t.Errorf("%+v", d)
 		}

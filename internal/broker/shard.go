@@ -139,6 +139,9 @@ func (s *shard) follow(ctx context.Context) error {
 		}
 	}
 	s.confirmed = now
+	if s.sender.Settings.KeyVersion > s.keys.Current() {
+		return s.b.renew(ctx, s.keys) // another process has re-keyed the queue
+	}
 	return nil
 }
 

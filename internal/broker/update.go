@@ -17,10 +17,11 @@ type UpdateQueue struct {
 	DeadLetter                                                                           *DeadLetter
 	RemoveDeadLetter                                                                     bool
 	Tags                                                                                 *map[string]string
+	Key                                                                                  *string // a reference to the customer's key; empty: the platform's
 }
 
 // Update changes a queue and gives it with its depth. The new settings are first in its record, as wanted, and then
-// roll through the shards, one commit each; Update returns after the last. Faults: NotFound, Invalid.
+// roll through the shards, one commit each; Update returns after the last. Faults: NotFound; Invalid, also for an unknown key; KeyLost.
 func (b *Broker) Update(ctx context.Context, u UpdateQueue) (*Queue, error) {
 	return counted(ctx, b, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.updateQueue(ctx, o, u) })
 }
@@ -82,6 +83,11 @@ func (b *Broker) update(ctx context.Context, r *record, u UpdateQueue) (claims [
 	if u.Tags != nil {
 		r.Tags = *u.Tags
 	}
+	if u.Key != nil {
+		if err := b.rekey(ctx, r, *u.Key); err != nil {
+			return nil, err
+		}
+	}
 	if u.DeadLetter != nil || u.RemoveDeadLetter {
 		_, holder := b.newWriter()
 		if claims, err = b.point(ctx, r, u.DeadLetter, holder); err != nil {
@@ -105,6 +111,7 @@ func (b *Broker) roll(ctx context.Context, h *handle, r *record) error {
 	if r.Rolled == r.Version {
 		return nil
 	}
+	h.refresh(r) // the shards seal what they write of it, perhaps under a new key
 	for i := range h.shards() {
 		c := &configure{reply: newReply(), version: r.Version, settings: r.Settings}
 		h.runner(i).do(c)

@@ -67,6 +67,14 @@ var useCases = []useCase{
 		_, err := s.b.Update(ctx, UpdateQueue{Queue: s.q, DeadLetter: &DeadLetter{Queue: Ref{Account: "a", ID: s.dead}, Receives: 1}})
 		return err
 	}, steps: always},
+	{name: "re-key", setup: holding(2), act: func(ctx context.Context, s *scene) error {
+		_, err := s.b.Update(ctx, UpdateQueue{Queue: s.q, Key: new("blue")})
+		return err
+	}, steps: always},
+	{name: "rotate", setup: func(s *scene) {
+		s.fillAll(2)
+		time.Sleep(25 * time.Hour)
+	}, inner: true, act: func(ctx context.Context, s *scene) error { return s.b.Maintain(ctx, History{}) }, steps: always},
 	{name: "purge", setup: holding(5), act: func(ctx context.Context, s *scene) error {
 		_, err := s.b.Purge(ctx, s.q)
 		return err
@@ -180,7 +188,7 @@ func (s *scene) digest(b *Broker) string {
 		if err != nil {
 			return "error: " + err.Error()
 		}
-		lines = append(lines, fmt.Sprintf("%s: max %d, dead letter %q of %v, %d sources, %+v", name, q.Settings.MaxBytes, q.DeadLetterName,
+		lines = append(lines, fmt.Sprintf("%s: max %d, key %q, dead letter %q of %v, %d sources, %+v", name, q.Settings.MaxBytes, q.Key.Name, q.DeadLetterName,
 			q.Settings.DeadLetter != nil, len(q.Sources), *q.Depth))
 		if !s.coarse {
 			lines = append(lines, s.rows(b, id)...)

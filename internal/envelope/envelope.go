@@ -21,7 +21,21 @@ type Context struct {
 // Keys wraps and unwraps data keys of 32 bytes under a key that never leaves it: KMS, or a local key file.
 type Keys interface {
 	// Generate makes a data key and wraps it under the key that ref names; "" is the platform's key.
+	// Faults: Invalid for a key that does not exist; KeyLost for one that cannot be used now.
 	Generate(ctx context.Context, ref string, c Context) (key, wrapped []byte, err error)
 	// Unwrap gives the data key back. Faults: KeyLost when the wrapping key cannot be used now.
 	Unwrap(ctx context.Context, ref string, wrapped []byte, c Context) (key []byte, err error)
+}
+
+// Resolver is implemented by [Keys] that know keys of customers.
+type Resolver interface {
+	// Resolve gives the key that a reference, an id or a name, leads to now. Faults: Invalid for an unknown one.
+	Resolve(ctx context.Context, ref string) (KeyName, error)
+}
+
+// KeyName is how a customer's key is kept and shown: its id, which never changes and is a reference as well, and the
+// name that it had when it was chosen.
+type KeyName struct {
+	ID   string `cbor:"1,keyasint"`
+	Name string `cbor:"2,keyasint,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -42,10 +43,12 @@ type Place struct {
 // later call. Calls that need a key at the same time wait for one unwrapping, and all get its outcome. Whatever keeps
 // a key from being unwrapped is the fault KeyLost.
 type Keyring struct {
-	queue  events.QueueID
-	name   slot[*hasher]
-	data   []*dataKey // in rising order of version, never empty
-	nonces nonces
+	keys    Keys
+	context Context
+	name    slot[*hasher]
+	mu      sync.Mutex                 // held while data is replaced
+	data    atomic.Pointer[[]*dataKey] // in rising order of version, never empty
+	nonces  nonces
 }
 
 type dataKey struct {
@@ -61,15 +64,40 @@ func Open(keys Keys, rand io.Reader, deployment string, queue events.QueueID, ri
 	if err := ring.check(queue); err != nil {
 		return nil, err
 	}
-	k := &Keyring{queue: queue, nonces: nonces{rand: rand}}
 	c := Context{Deployment: deployment, Queue: queue}
+	k := &Keyring{keys: keys, context: c, nonces: nonces{rand: rand}}
 	k.name.unwrap = unwrapper(keys, c, ring.Name, func(key []byte) (*hasher, error) { return newHasher(key), nil })
-	for _, v := range ring.Versions {
-		d := &dataKey{version: v.Version, created: v.Created}
-		d.unwrap = unwrapper(keys, c, v, newAEAD)
-		k.data = append(k.data, d)
-	}
+	k.take(ring)
 	return k, nil
+}
+
+// Queue is whose keys these are.
+func (k *Keyring) Queue() events.QueueID { return k.context.Queue }
+
+// Renew goes on with a ring that was read later. A ring whose newest version is known changes nothing, since whoever
+// read it may be behind. Keys that are unwrapped stay so, for the rest of their reuse period. ErrCorrupt as of [Open].
+func (k *Keyring) Renew(ring Ring) error {
+	if err := ring.check(k.context.Queue); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if ring.Current() > k.Current() {
+		k.take(ring)
+	}
+	return nil
+}
+
+// take makes the ring's versions those of the keyring.
+func (k *Keyring) take(ring Ring) {
+	data := make([]*dataKey, len(ring.Versions))
+	for i, v := range ring.Versions {
+		if data[i] = k.version(v.Version); data[i] == nil {
+			data[i] = &dataKey{version: v.Version, created: v.Created}
+			data[i].unwrap = unwrapper(k.keys, k.context, v, newAEAD)
+		}
+	}
+	k.data.Store(&data)
 }
 
 // unwrapper gives the function that unwraps v and makes of it what it is used as.
@@ -109,7 +137,10 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 // Current is the version to seal with.
 func (k *Keyring) Current() uint32 { return k.current().version }
 
-func (k *Keyring) current() *dataKey { return k.data[len(k.data)-1] }
+func (k *Keyring) current() *dataKey {
+	data := *k.data.Load()
+	return data[len(data)-1]
+}
 
 // Worn says whether the current version has served its time. Its seals are counted by each keyring for itself, so
 // where many processes seal it is the day that counts.
@@ -171,20 +202,35 @@ func (k *Keyring) Open(ctx context.Context, now events.Instant, reuseSeconds uin
 	return nil, fmt.Errorf("entry %d of %s does not open under key version %d: %w", place.Seq, place.Stream, version, eventlog.ErrCorrupt)
 }
 
+// Usable says whether a version's key may be used now, for what it has opened before and is kept in memory: that may be
+// shown for no longer than the key itself. Faults: KeyLost. ErrVersion for a version that the ring lacks.
+func (k *Keyring) Usable(ctx context.Context, now events.Instant, reuseSeconds uint32, version uint32) error {
+	d := k.version(version)
+	if d == nil {
+		return fmt.Errorf("key version %d: %w", version, ErrVersion)
+	}
+	_, err := d.use(ctx, now, reuseSeconds)
+	return err
+}
+
 // Lapse forgets the keys that may no longer be used, so that an idle queue's do not stay in memory until its next use.
 // With 0 seconds it forgets all, as is due before a ring is destroyed.
 func (k *Keyring) Lapse(now events.Instant, reuseSeconds uint32) {
 	k.name.lapse(now, reuseSeconds)
-	for _, d := range k.data {
+	for _, d := range *k.data.Load() {
 		d.lapse(now, reuseSeconds)
 	}
 }
 
 // version looks from the end: nearly every call is about the newest.
 func (k *Keyring) version(version uint32) *dataKey {
-	for i := len(k.data) - 1; i >= 0; i-- {
-		if k.data[i].version == version {
-			return k.data[i]
+	all := k.data.Load()
+	if all == nil {
+		return nil
+	}
+	for _, d := range slices.Backward(*all) {
+		if d.version == version {
+			return d
 		}
 	}
 	return nil
@@ -200,7 +246,7 @@ const scratchBytesMax = 16 << 10
 func (k *Keyring) associated(p Place, header []byte) *[]byte {
 	ad := scratch.Get().(*[]byte)
 	b := append((*ad)[:0], format)
-	b = append(b, k.queue[:]...)
+	b = append(b, k.context.Queue[:]...)
 	b = appendString(b, p.Stream)
 	b = binary.BigEndian.AppendUint64(b, p.Seq)
 	*ad = appendString(b, header)

@@ -16,7 +16,8 @@ const nameVersion = 0
 // [events.EncodeRecord].
 type Ring struct {
 	// Name is the key of the keyed hashes. It has no successor: what was hashed once must be found again as long as
-	// the queue lives.
+	// the queue lives. So it is always under the platform's key: after a re-key the queue does not depend on the key
+	// that it had before.
 	Name Version `cbor:"1,keyasint"`
 	// Versions are the data keys in rising order; the last one seals, the others still open what they sealed.
 	Versions []Version `cbor:"2,keyasint"`
@@ -30,10 +31,18 @@ type Version struct {
 	Created events.Instant `cbor:"4,keyasint"`
 }
 
-// NewRing makes the keys of a new queue, wrapped under the key that ref names. Its errors are those of
+// Current is the version that seals; 0 of an empty ring.
+func (r Ring) Current() uint32 {
+	if n := len(r.Versions); n > 0 {
+		return r.Versions[n-1].Version
+	}
+	return 0
+}
+
+// NewRing makes the keys of a new queue, the data key wrapped under the key that ref names. Its errors are those of
 // [Keys.Generate].
 func NewRing(ctx context.Context, keys Keys, deployment string, queue events.QueueID, ref string, now events.Instant) (Ring, error) {
-	name, err := generate(ctx, keys, ref, Context{deployment, queue, nameVersion}, now)
+	name, err := generate(ctx, keys, "", Context{deployment, queue, nameVersion}, now)
 	if err != nil {
 		return Ring{}, err
 	}
@@ -43,15 +52,22 @@ func NewRing(ctx context.Context, keys Keys, deployment string, queue events.Que
 // Rotate gives the ring with one more data key, which seals from then on. The ring it is given stays as it is, since
 // other goroutines may read it.
 func Rotate(ctx context.Context, keys Keys, deployment string, queue events.QueueID, r Ring, ref string, now events.Instant) (Ring, error) {
-	next := uint32(1)
-	if n := len(r.Versions); n > 0 {
-		next = r.Versions[n-1].Version + 1
-	}
+	next := r.Current() + 1
 	v, err := generate(ctx, keys, ref, Context{deployment, queue, next}, now)
 	if err != nil {
 		return Ring{}, err
 	}
 	return Ring{Name: r.Name, Versions: append(slices.Clip(r.Versions), v)}, nil
+}
+
+// Retire gives the ring without the versions whose successor was made before an instant. The caller knows that what was
+// sealed so long ago is finished.
+func (r Ring) Retire(before events.Instant) Ring {
+	n := 0
+	for n+1 < len(r.Versions) && r.Versions[n+1].Created < before {
+		n++
+	}
+	return Ring{Name: r.Name, Versions: slices.Clip(r.Versions[n:])}
 }
 
 // generate drops the plain key at once: it is unwrapped when it is first used, and so the reuse period holds for it

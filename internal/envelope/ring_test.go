@@ -30,7 +30,7 @@ func TestRingRecord(t *testing.T) {
 
 func TestNewRing(t *testing.T) {
 	wrapped := func(version uint32) []byte { return fakeWrap(Context{"test", testQueue, version}) }
-	want := Ring{Name: Version{0, "ref", wrapped(0), testNow}, Versions: []Version{{1, "ref", wrapped(1), testNow}}}
+	want := Ring{Name: Version{0, "", wrapped(0), testNow}, Versions: []Version{{1, "ref", wrapped(1), testNow}}}
 	got, err := NewRing(t.Context(), &fakeKeys{}, "test", testQueue, "ref", testNow)
 	if err != nil || !cmp.Equal(want, got) {
 		t.Errorf("%v, %s", err, cmp.Diff(want, got))
@@ -84,6 +84,61 @@ func TestDamagedRing(t *testing.T) {
 		damage(&ring)
 		if _, err := Open(&fakeKeys{}, rand.Reader, "test", testQueue, ring); !errors.Is(err, eventlog.ErrCorrupt) {
 			t.Errorf("%s: %v; want ErrCorrupt", what, err)
+		}
+	}
+}
+
+// TestRenew: a keyring goes on with a later ring, keeps what it has unwrapped, and ignores an earlier one.
+func TestRenew(t *testing.T) {
+	keys := &fakeKeys{}
+	k := testKeyring(t, keys, rand.Reader, 2)
+	sealed, _ := k.Seal(t.Context(), testNow, testReuse, Place{}, 2, nil, []byte("hello"))
+	unwraps := keys.unwraps.Load()
+	if err := k.Renew(testRing(t, keys, 3)); err != nil || k.Current() != 3 {
+		t.Fatalf("version %d is current, %v", k.Current(), err)
+	}
+	if err := k.Renew(testRing(t, keys, 1)); err != nil || k.Current() != 3 {
+		t.Errorf("an old ring made version %d current, %v", k.Current(), err)
+	}
+	if plain, err := k.Open(t.Context(), testNow, testReuse, Place{}, 2, nil, sealed); err != nil || string(plain) != "hello" {
+		t.Errorf("opened %q, %v", plain, err)
+	}
+	if n := keys.unwraps.Load(); n != unwraps {
+		t.Errorf("%d keys were unwrapped again", n-unwraps)
+	}
+	if err := k.Renew(Ring{}); !errors.Is(err, eventlog.ErrCorrupt) || k.Current() != 3 {
+		t.Errorf("no ring: %v, version %d", err, k.Current())
+	}
+}
+
+// TestUsable: what was opened may be shown for as long as its key may be used.
+func TestUsable(t *testing.T) {
+	keys := &fakeKeys{}
+	k := testKeyring(t, keys, rand.Reader, 1)
+	k.Seal(t.Context(), testNow, testReuse, Place{}, 1, nil, nil)
+	keys.fail(errors.New("out of reach"))
+	if err := k.Usable(t.Context(), testNow.Add(testReuse-1), testReuse, 1); err != nil {
+		t.Errorf("within the reuse period: %v", err)
+	}
+	if err := k.Usable(t.Context(), testNow.Add(testReuse), testReuse, 1); !fault.Is(err, fault.KeyLost) {
+		t.Errorf("after it: %v", err)
+	}
+	if err := k.Usable(t.Context(), testNow, testReuse, 2); !errors.Is(err, ErrVersion) {
+		t.Errorf("of an unknown version: %v", err)
+	}
+}
+
+// TestRetire drops what has a successor of before an instant, and never the newest.
+func TestRetire(t *testing.T) {
+	keys := &fakeKeys{}
+	ring, _ := NewRing(t.Context(), keys, "test", testQueue, "", testNow)
+	for i := range uint32(3) {
+		ring, _ = Rotate(t.Context(), keys, "test", testQueue, ring, "", testNow.Add(10*(i+1)))
+	}
+	for after, first := range map[uint32]uint32{0: 1, 10: 1, 11: 2, 20: 2, 21: 3, 30: 3, 31: 4, 1000: 4} {
+		got := ring.Retire(testNow.Add(after))
+		if got.Versions[0].Version != first || got.Current() != 4 || len(ring.Versions) != 4 || !cmp.Equal(got.Name, ring.Name) {
+			t.Errorf("%d seconds later the first is %d, want %d", after, got.Versions[0].Version, first)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func TestSilentKMS(t *testing.T) {
 func TestLapse(t *testing.T) {
 	keys := &fakeKeys{}
 	k := testKeyring(t, keys, rand.Reader, 1)
-	held := func() bool { return k.name.last.Load() != nil || k.data[0].last.Load() != nil }
+	held := func() bool { return k.name.last.Load() != nil || (*k.data.Load())[0].last.Load() != nil }
 	use := func() {
 		k.Hash(t.Context(), testNow, 60, "group", "a")
 		k.Seal(t.Context(), testNow, 60, Place{}, 1, nil, nil)

@@ -12,6 +12,11 @@ type Lease struct {
 	Max   int
 	// Window is what stands at the cursor and behind it.
 	Window Window
+	// Lost says which data keys cannot be used now, nil for none: what they seal is not handed out, and its group
+	// waits behind it. Ahead of the cursor it is passed over where PassLost is true, within the look-ahead, and
+	// otherwise it ends the look: where the newest key is lost nothing behind it opens either.
+	Lost     map[uint32]bool
+	PassLost bool
 }
 
 // Window is a run of blocks, the first of which covers the cursor. End is true where the stream ends with them.
@@ -37,6 +42,7 @@ type leasing struct {
 	room    int // how many more may be leased
 	passes  int // how many more may be passed over
 	held    int // look-ahead used, with what this decision adds
+	waiting int // pending without a lease, with what this decision adds
 	stopped bool
 	// groups says of each group met so far whether it may give more in this decision.
 	groups map[events.Hash]bool
@@ -46,7 +52,8 @@ type leasing struct {
 
 func decideLease(l *Ledger, c *Lease) Decision {
 	room := l.room(c)
-	g := &leasing{Ledger: l, Lease: c, room: room, passes: l.limits.Passed, held: l.pending.held}
+	g := &leasing{Ledger: l, Lease: c, room: room, passes: l.limits.Passed, held: l.pending.held,
+		waiting: l.pending.byPosition.Len() - l.pending.leased.Len()}
 	if l.Settings.Fifo {
 		g.groups = make(map[events.Hash]bool)
 	}
@@ -104,6 +111,10 @@ func (g *leasing) head(m *Message) {
 		g.passes--
 		return
 	}
+	if g.Lost[m.Info.Key] {
+		g.mark(m.Info.Group, false)
+		return
+	}
 	g.lease(events.Taken{Position: m.Position})
 	if !m.grouped() {
 		return
@@ -116,7 +127,7 @@ func (g *leasing) head(m *Message) {
 // followers hands out what stands behind m in its group, up to the first that cannot go, and says whether all went.
 func (g *leasing) followers(m *Message) bool {
 	for m = g.pending.after(m); m != nil; m = g.pending.after(m) {
-		if g.room <= 0 || m.Visible > g.At || g.Ledger.spent(m) || g.Ledger.expired(m, g.At) {
+		if g.room <= 0 || m.Visible > g.At || g.Ledger.spent(m) || g.Ledger.expired(m, g.At) || g.Lost[m.Info.Key] {
 			return false
 		}
 		g.lease(events.Taken{Position: m.Position})
@@ -203,7 +214,11 @@ func (g *leasing) look(c candidate) {
 		return
 	}
 	taken := events.Taken{Position: c.position(), Info: &info}
-	if info.Due > g.At || !g.open(info.Group) {
+	switch lost := g.Lost[h.Key]; {
+	case lost && (!g.PassLost || g.waiting >= g.limits.LookAhead):
+		g.stopped = true
+		return
+	case lost || info.Due > g.At || !g.open(info.Group):
 		g.pass(taken)
 		return
 	}
@@ -231,6 +246,7 @@ func (g *leasing) pass(t events.Taken) {
 	e := last[events.Passed](&g.d)
 	e.At, e.Items = g.At, append(e.Items, t)
 	g.passes--
+	g.waiting++
 	g.mark(t.Info.Group, false)
 }
 

@@ -78,6 +78,9 @@ func (s *script) run(t *testing.T, line string) []string {
 		return s.setClock(a)
 	case "send", "arrive":
 		return s.sendAll(t, verb, rest)
+	case "key":
+		s.key = uint32(a.number("version", 0))
+		return nil
 	case "lease":
 		return s.leaseOut(a)
 	case "ack":
@@ -192,10 +195,13 @@ func (s *script) sendAll(t *testing.T, verb, rest string) (answers []string) {
 	return answers
 }
 
-// leaseOut leases max=1 messages for=30 seconds, each time from as many blocks=, again as long as the rules say so.
+// leaseOut leases max=1 messages for=30 seconds, but none under the lost= key, each time from as many blocks=, again as long as the rules say so.
 func (s *script) leaseOut(a words) (answers []string) {
 	name := fmt.Sprintf("L%d", len(s.leases)+1)
 	c := &queue.Lease{At: s.at(), ID: s.lease(), Until: s.at().Add(uint32(a.number("for", 30))), Max: a.number("max", 1)}
+	if lost := a.number("lost", 0); lost > 0 {
+		c.Lost, c.PassLost = map[uint32]bool{uint32(lost): true}, a.has("pass")
+	}
 	s.leases[name] = c.ID
 	for n := a.number("blocks", len(s.blocks)); ; n++ {
 		c.Window = s.window(n)

@@ -17,6 +17,7 @@ type world struct {
 	log    []events.Event
 	now    events.Instant
 	ids    uint64 // given so far
+	key    uint32 // version of the data key that seals what is sent
 }
 
 func newWorld(l queue.Limits, now events.Instant) *world {
@@ -75,6 +76,7 @@ func (w *world) send(out ...queue.Outgoing) (all []sent) {
 		all = append(all, sent{a, err})
 	}
 	if h := w.sender.Close(); h != nil {
+		h.Key = w.key
 		w.blocks = append(w.blocks, queue.BlockAt{Seq: seq, Header: h})
 	}
 	w.sender.Settle()

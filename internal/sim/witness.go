@@ -140,9 +140,17 @@ func (w *witness) shard(name eventlog.Stream) *wShard {
 	return sh
 }
 
-// ring makes a queue's keys, which follow from its id.
+// rotationsMax is more than a simulated life has days.
+const rotationsMax = 40
+
+// ring makes a queue's keys, which follow from its id, with those of all rotations that may come.
 func (w *witness) ring(id events.QueueID) *envelope.Keyring {
 	ring, err := envelope.NewRing(context.Background(), &keys{}, deployment, id, "", 0)
+	for range rotationsMax {
+		if err == nil {
+			ring, err = envelope.Rotate(context.Background(), &keys{}, deployment, id, ring, "", 0)
+		}
+	}
 	w.must(err == nil, "keys: %v", err)
 	k, err := envelope.Open(&keys{}, newSource(w.Seed, -1), deployment, id, ring)
 	w.must(err == nil, "keys: %v", err)
@@ -166,13 +174,22 @@ func (q *wQueue) sorted() []*wShard {
 	return all
 }
 
+// opened opens an entry's seal. A control entry has none where the keys were out of reach.
+func (w *witness) opened(sh *wShard, e eventlog.Entry, h *events.Header) []byte {
+	if h.Kind == events.Control && h.Key == 0 && len(e.Data) == 0 {
+		return nil
+	}
+	place := envelope.Place{Stream: string(e.Stream), Seq: uint64(e.Seq)}
+	data, err := sh.queue.keys.Open(context.Background(), events.Instant(0), 1<<31, place, h.Key, e.Header, e.Data)
+	w.must(err == nil, "entry %d of %s: %v", e.Seq, e.Stream, err)
+	return data
+}
+
 // block reads an entry of a message stream.
 func (w *witness) block(sh *wShard, e eventlog.Entry, arrivals map[events.MessageID]*letter) {
 	h, err := events.DecodeHeader(e.Header)
 	w.must(err == nil, "entry %d of %s: %v", e.Seq, e.Stream, err)
-	place := envelope.Place{Stream: string(e.Stream), Seq: uint64(e.Seq)}
-	data, err := sh.queue.keys.Open(context.Background(), events.Instant(0), 1<<31, place, h.Key, e.Header, e.Data)
-	w.must(err == nil, "entry %d of %s: %v", e.Seq, e.Stream, err)
+	data := w.opened(sh, e, h)
 	w.must(e.Width == h.Width(), "entry %d of %s is %d wide and holds %d messages", e.Seq, e.Stream, e.Width, h.Count)
 	sh.high = max(sh.high, h.At)
 	if h.Kind == events.Control {

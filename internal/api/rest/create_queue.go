@@ -63,10 +63,14 @@ func (c *call) wanted(in *queueInput) (w broker.CreateQueue, err error) {
 	if in.contentDedup != nil && *in.contentDedup && !fifo {
 		return w, invalid("content_based_deduplication is for FIFO queues, whose names end in %s", fifoSuffix)
 	}
-	if err := in.keys(); err != nil {
+	key, err := c.wrappingKey(in)
+	if err != nil {
 		return w, err
 	}
 	w = broker.CreateQueue{Account: c.caller.Account, Name: *in.name, Settings: in.settings(fifo), Tags: in.tags}
+	if key != nil {
+		w.Key = *key
+	}
 	if in.redrive != nil {
 		w.DeadLetter, err = c.deadLetter(in.redrive, broker.Ref{Name: *in.name})
 	}

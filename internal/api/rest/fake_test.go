@@ -61,6 +61,11 @@ func (f *fake) Create(ctx context.Context, c broker.CreateQueue) (*broker.Queue,
 	if _, err := f.Find(ctx, broker.Ref{Account: c.Account, Name: c.Name}); err == nil {
 		return nil, fault.New(fault.Exists, "there is a queue %q already", c.Name)
 	}
+	if c.Key != "" {
+		if _, err := f.ResolveKey(ctx, c.Key); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.made++
@@ -130,6 +135,11 @@ func (f *fake) List(_ context.Context, l broker.ListQueues) (page []*broker.Queu
 
 func (f *fake) Update(ctx context.Context, u broker.UpdateQueue) (*broker.Queue, error) {
 	f.updated = u
+	if u.Key != nil && *u.Key != "" {
+		if _, err := f.ResolveKey(ctx, *u.Key); err != nil {
+			return nil, err
+		}
+	}
 	q, err := f.Describe(ctx, u.Queue)
 	if err != nil {
 		return nil, err
@@ -267,6 +277,10 @@ func (f *fake) Extend(_ context.Context, id events.QueueID, items []broker.Exten
 }
 
 // Refused remembers nothing.
+func (f *fake) ResolveKey(_ context.Context, ref string) (broker.Key, error) {
+	return broker.Key{}, fault.New(fault.Invalid, "unknown key %q", ref)
+}
+
 func (f *fake) Refused(_ context.Context, err error) error { return err }
 
 func (f *fake) Peek(_ context.Context, p broker.Peek) (page broker.Page, err error) {

@@ -130,25 +130,6 @@ func (in *queueInput) readTags(s *scan) error {
 	return s.leave()
 }
 
-// keys judges what was said of the customer's key. There are none in this version, so one that is named is unknown,
-// and removing one changes nothing; contradictions are told all the same.
-func (in *queueInput) keys() error {
-	named := in.kmsKey != nil || in.kmsKeyID != nil
-	switch {
-	case in.clearKey != nil && *in.clearKey && named:
-		return invalid("clear_kms_key must not be true beside kms_key or kms_key_id")
-	case in.kmsNull && in.kmsKeyID != nil:
-		return invalid("kms_key must not be null beside kms_key_id")
-	case in.kmsKey != nil && in.kmsKeyID != nil && *in.kmsKey != *in.kmsKeyID:
-		return invalid("kms_key and kms_key_id must name the same key; send one of them")
-	case in.kmsKey != nil:
-		return invalid("kms_key names an unknown key, %q; leave it out for the platform's key", shorten(*in.kmsKey))
-	case in.kmsKeyID != nil:
-		return invalid("kms_key_id names an unknown key, %q; leave it out for the platform's key", shorten(*in.kmsKeyID))
-	}
-	return nil
-}
-
 // suits holds the input to the queue's kind.
 func (in *queueInput) suits(fifo bool) error {
 	if fifo && in.delay != nil && *in.delay > 0 {

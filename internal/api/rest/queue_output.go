@@ -16,7 +16,7 @@ func (c *call) answerQueue(status int, q *broker.Queue) {
 	c.json(status)
 }
 
-// appendQueue writes a Queue (section 4.4). kms_key and kms_key_id are absent: every queue is on the platform's key.
+// appendQueue writes a Queue (section 4.4). kms_key and kms_key_id are there on a customer's key only.
 func (h *handler) appendQueue(b []byte, q *broker.Queue) []byte {
 	b = uuid(append(b, '{'), "id", q.ID)
 	b = text(append(b, ','), "crn", h.queueCRN(q.Account, q.Name))
@@ -29,6 +29,9 @@ func (h *handler) appendQueue(b []byte, q *broker.Queue) []byte {
 	if q.Settings.Fifo {
 		b = append(b, `,"content_based_deduplication":`...)
 		b = strconv.AppendBool(b, q.Settings.ContentDedup)
+	}
+	if q.Key.ID != "" {
+		b = h.appendKey(append(b, ','), q)
 	}
 	b = appendTags(b, q.Tags)
 	if q.Depth != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/envelope"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/local/keys"
 )
@@ -24,6 +25,7 @@ import (
 type real struct {
 	t       *testing.T
 	keys    *keys.Keys
+	vault   envelope.Keys // wraps in place of keys, unless nil
 	log     *eventlog.Memory
 	broker  *broker.Broker
 	h       http.Handler
@@ -51,8 +53,12 @@ func (r *real) restart() {
 	if r.broker != nil {
 		r.broker.Close()
 	}
+	vault := r.vault
+	if vault == nil {
+		vault = r.keys
+	}
 	var err error
-	r.broker, err = broker.New(broker.Config{Log: r.log, Keys: r.keys, Rand: rand.Reader, Deployment: "test", Exclusive: true,
+	r.broker, err = broker.New(broker.Config{Log: r.log, Keys: vault, Rand: rand.Reader, Deployment: "test", Exclusive: true,
 		ReceiptKey: r.keys.Secret("receipts"), Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }})
 	if err != nil {
 		r.t.Fatal(err)

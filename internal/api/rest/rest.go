@@ -30,6 +30,7 @@ type Broker interface {
 	Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error)
 	Extend(ctx context.Context, id events.QueueID, items []broker.Extend) ([]error, error)
 	Peek(ctx context.Context, p broker.Peek) (broker.Page, error)
+	ResolveKey(ctx context.Context, ref string) (broker.Key, error)
 	Refused(ctx context.Context, err error) error
 }
 

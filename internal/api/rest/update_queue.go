@@ -42,12 +42,13 @@ func (c *call) change(in *queueInput) (u broker.UpdateQueue, err error) {
 	if err := in.suits(c.queue.Settings.Fifo); err != nil {
 		return u, err
 	}
-	if err := in.keys(); err != nil {
+	key, err := c.wrappingKey(in)
+	if err != nil {
 		return u, err
 	}
 	u = broker.UpdateQueue{
 		Queue: c.queue.ID, LeaseSeconds: in.lease, RetentionSeconds: in.retention, MaxBytes: in.maxBytes,
-		DelaySeconds: in.delay, WaitSeconds: in.wait, KeyReuseSeconds: in.keyReuse,
+		DelaySeconds: in.delay, WaitSeconds: in.wait, KeyReuseSeconds: in.keyReuse, Key: key,
 	}
 	if in.tags != nil {
 		u.Tags = &in.tags

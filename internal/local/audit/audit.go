@@ -145,7 +145,7 @@ func (a *audit) openRing(r broker.Registered) *seals {
 		a.damage(Finding{Queue: r.Name}, "%v", err)
 		return nil
 	}
-	return &seals{keys: ring, lost: map[uint32]bool{}}
+	return &seals{keys: ring, oldest: r.Ring.Versions[0].Version, lost: map[uint32]bool{}}
 }
 
 // claims verifies every claim, and keeps the queues' records.

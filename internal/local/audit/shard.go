@@ -16,8 +16,9 @@ import (
 
 // seals opens the blocks of one queue.
 type seals struct {
-	keys *envelope.Keyring
-	lost map[uint32]bool // versions that cannot be unwrapped: said once
+	keys   *envelope.Keyring
+	oldest uint32          // version of the ring; what an older one sealed is finished, and opened no more
+	lost   map[uint32]bool // versions that cannot be unwrapped: said once
 }
 
 // shard is both streams of one shard.
@@ -174,7 +175,9 @@ func (f *messageFold) evolve(e eventlog.Entry, h *events.Header) error {
 
 // open opens the seal. A key that is lost is said once, not for every block.
 func (f *messageFold) open(e eventlog.Entry, h *events.Header) error {
-	if f.seals == nil || f.seals.lost[h.Key] {
+	unsealed := h.Key == 0 && h.Kind == events.Control && len(e.Data) == 0 // written while the key was lost
+	retired := h.Key > 0 && f.seals != nil && h.Key < f.seals.oldest
+	if f.seals == nil || unsealed || retired || f.seals.lost[h.Key] {
 		return nil
 	}
 	place := envelope.Place{Stream: string(e.Stream), Seq: uint64(e.Seq)}
