@@ -109,6 +109,7 @@ var zero = rewrite("store/*.log", func(b []byte) []byte {
 func TestDamage(t *testing.T) {
 	s := newServer(t)
 	ids := populate(t, s)
+	os.Remove(filepath.Join(s.data, "admin.sock")) // a killed server leaves it, and it cannot be copied
 	for _, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
 			c := &server{bin: s.bin, client: s.client, data: filepath.Join(t.TempDir(), "data")}

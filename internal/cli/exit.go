@@ -177,6 +177,8 @@ var faultExits = map[fault.Code]int{
 	fault.Exists:       exitConflict,
 	fault.ForeignLease: exitUsage,
 	fault.LeaseEnded:   exitConflict,
+	fault.KeyMismatch:  exitConflict,
+	fault.KeyInUse:     exitConflict,
 	fault.Quota:        exitNotAllowed,
 	fault.Limit:        exitNotAllowed,
 	fault.KeyLost:      exitConflict,
