@@ -88,6 +88,9 @@ func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) e
 		if fault.Is(err, fault.NotFound) {
 			return b.orphan(ctx, h.id, policy.Queue)
 		}
+		if fault.Is(err, fault.Invalid) {
+			return nil // the policy or the target has changed meanwhile: the next tick looks again
+		}
 		if err != nil || moved == 0 {
 			return err
 		}

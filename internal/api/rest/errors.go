@@ -41,6 +41,10 @@ var wires = map[fault.Code]wire{
 	fault.Internal:     {status: http.StatusInternalServerError, code: "INTERNAL"},
 }
 
+// canceled is what logs and metrics say of a request whose caller left before the answer: nobody reads it, and it is no
+// fault of the server. The status is the one that proxies have made common for it.
+var canceled = wire{status: 499, code: "REQUEST_CANCELED"}
+
 // internalText is all that a user is told of a fault of ours.
 const internalText = "something went wrong here; the request id finds it in the server's log"
 
@@ -102,6 +106,9 @@ func (c *call) judge(err error) (w wire, message string) {
 		w, message = r.wire, r.message
 	} else {
 		w, message = c.judgeFault(err)
+	}
+	if c.r.Context().Err() != nil {
+		w = canceled
 	}
 	level := slog.LevelDebug
 	if w.status >= http.StatusInternalServerError && c.r.Context().Err() == nil {

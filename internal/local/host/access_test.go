@@ -123,3 +123,18 @@ func TestTheServerRunsWithoutItsSocket(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A directory that holds something else is refused and left as it is.
+func TestForeignDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Config{Listen: "127.0.0.1:0", Data: dir})
+	if err == nil || !strings.Contains(err.Error(), "holds something else") {
+		t.Errorf("it was opened: %v", err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("it now holds %v", entries)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,12 +170,20 @@ func openKeys(c Config) (*keys.Keys, error) {
 	_, noKey := os.Lstat(key)
 	_, noStore := os.Stat(data)
 	switch {
+	case errors.Is(noKey, fs.ErrNotExist) && errors.Is(noStore, fs.ErrNotExist) && !empty(c.Data):
+		return nil, fmt.Errorf("data directory %s holds something else: name an empty one, or one that does not exist yet", c.Data)
 	case errors.Is(noKey, fs.ErrNotExist) && noStore == nil:
 		return nil, fmt.Errorf("key file %s is missing, and %s holds a store that only it can open: put the key back, or move the store away to start empty", key, data)
 	case noKey == nil && errors.Is(noStore, fs.ErrNotExist):
 		c.Logger.Warn("there is a key and no store: the server starts empty; is the right disk mounted?", "key", key, "store", data)
 	}
 	return keys.Open(key)
+}
+
+// empty says whether a directory holds nothing but what the file system itself puts there.
+func empty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != "lost+found" })
 }
 
 func (c *Config) fill() {
