@@ -71,7 +71,7 @@ func (o *once) claims(b *Broker, a *answer, until events.Instant) (claims []even
 	if o == nil {
 		return nil, nil
 	}
-	if o.Nonce != "" {
+	if o.Nonce != "" && !o.written.Load() { // a receive goes on to another shard when its leases ended before it was told
 		claims = append(claims, eventlog.Claim{Key: o.Nonce, Holder: o.holder, Until: int64(o.NonceUntil)})
 	}
 	if o.claim != "" && a != nil {
@@ -334,6 +334,9 @@ func (g *group) claim(c command, err error) error {
 	}
 	until := g.at + rememberAnswer
 	if r, ok := c.(*receive); ok {
+		if len(r.taken) == 0 {
+			return nil // another shard may have something, and its commit takes the claims; otherwise they follow alone
+		}
 		until = min(r.until, g.at+keptReceiveMost)
 	}
 	claims, err := k.once.claims(g.b, k.kept(), until)
