@@ -100,6 +100,8 @@ type answer struct {
 	Code    fault.Code `cbor:"2,keyasint,omitempty"` // of the fault that was the answer
 	Message string     `cbor:"3,keyasint,omitempty"`
 	Result  []byte     `cbor:"4,keyasint,omitempty"`
+
+	version uint64 // of the claim that holds it
 }
 
 // answerAEAD seals answers under a key that is derived from that of the receipts.
@@ -159,6 +161,7 @@ func (b *Broker) prior(ctx context.Context, o *once) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.version = c.Version
 	if !hmac.Equal(a.Print, o.Print) {
 		return nil, fault.New(fault.KeyMismatch, "the Idempotency-Key was used for another request; use a new key for a new request")
 	}
@@ -181,7 +184,7 @@ func counted[T any](ctx context.Context, b *Broker, keep func(T) []byte, again f
 			if v, holds, err := repeated(a, again); holds || err != nil {
 				return v, err
 			}
-			if err := b.giveUp(ctx, o); err != nil {
+			if err := b.giveUp(ctx, o, a.version); err != nil {
 				return none, err
 			}
 		}
@@ -232,14 +235,10 @@ func (b *Broker) Refused(ctx context.Context, err error) error {
 	return b.bare(ctx, func(*once) error { return err })
 }
 
-// giveUp frees the claim of an answer that does not hold any more.
-func (b *Broker) giveUp(ctx context.Context, o *once) error {
-	c, ok, err := b.Log.Claim(ctx, o.claim)
-	if err != nil || !ok {
-		return storeFault(err)
-	}
+// giveUp frees the claim of an answer that does not hold any more, and not that of a repeat that came between.
+func (b *Broker) giveUp(ctx context.Context, o *once, version uint64) error {
 	w, _ := b.newWriter()
-	err = b.settle(ctx, eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: []eventlog.Claim{{Key: o.claim, Holder: o.holder, If: c.Version}}})
+	err := b.settle(ctx, eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: []eventlog.Claim{{Key: o.claim, Holder: o.holder, If: version}}})
 	if isConflict(err) {
 		return nil // another repeat was first; the next look tells
 	}
