@@ -249,7 +249,9 @@ func (b *Broker) giveUp(ctx context.Context, o *once, version uint64) error {
 // It gives the command's own fault on, or errSpent where a claim stands already.
 func (b *Broker) afterwards(ctx context.Context, o *once, a *answer, err error) error {
 	if a == nil && o.claim != "" { // it found nothing, perhaps because another was first
-		if first, looking := b.prior(ctx, o); looking != nil {
+		if first, looking := b.prior(ctx, o); err != nil && fault.Is(looking, fault.Unavailable) {
+			return err // which may be Unconfirmed: that this look failed does not mean that nothing was done
+		} else if looking != nil {
 			return looking
 		} else if first != nil {
 			return errSpent

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
@@ -89,4 +90,23 @@ func TestNonceOverShards(t *testing.T) {
 			t.Errorf("the replay gave %v", err)
 		}
 	}, onShards(3))
+}
+
+// A caller who leaves while a command under a key is written is not told that nothing was done.
+func TestOnceUnconfirmed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q", false)
+		w.send(q, "first")
+		ctx, leave := context.WithCancel(under(w, "k", "p"))
+		w.log.Plan(func(c eventlogtest.Call) eventlogtest.Fault {
+			if c.Op == eventlogtest.OpCommit {
+				leave()
+				return eventlogtest.After
+			}
+			return eventlogtest.Pass
+		})
+		_, err := w.b.Send(ctx, q, out("x"))
+		w.wantFault(err, fault.Unconfirmed)
+		w.log.Plan(nil)
+	})
 }
