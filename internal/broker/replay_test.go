@@ -110,3 +110,29 @@ func TestOnceUnconfirmed(t *testing.T) {
 		w.log.Plan(nil)
 	})
 }
+
+// A purge over several shards under a key counts once though its caller left in the middle: what was sent later stays.
+func TestOncePurgeOverShards(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q", false)
+		w.send(q, "1")
+		w.send(q, "2")
+		w.log.ResetCounts()
+		ctx, leave := context.WithCancel(under(w, "k", "p"))
+		w.log.Plan(func(c eventlogtest.Call) eventlogtest.Fault {
+			if c.Op == eventlogtest.OpCommit && c.N == 3 {
+				leave()
+			}
+			return eventlogtest.Pass
+		})
+		_, err := w.b.Purge(ctx, q)
+		w.wantFault(err, fault.Unconfirmed)
+		w.log.Plan(nil)
+		w.tick()
+		w.send(q, "later")
+		if n, err := w.b.Purge(under(w, "k", "p"), q); n != 2 || err != nil {
+			t.Errorf("the repeat gave %d, %v", n, err)
+		}
+		w.want(w.drain(q), "later")
+	}, onShards(3))
+}
