@@ -101,10 +101,6 @@ func New(c Config) (*Broker, error) {
 	return b, nil
 }
 
-// closePatience is how long Close waits for running commands: what a silent store has not confirmed by then, and its
-// callers were told so long before, is left as a crash would leave it.
-const closePatience = 10 * time.Second
-
 // Close answers waiting receives with nothing, lets running commands finish, and returns when they have. Commands
 // that come later are refused as Unavailable.
 func (b *Broker) Close() {
@@ -115,9 +111,7 @@ func (b *Broker) Close() {
 	for _, h := range open {
 		h.stop(errStopping())
 	}
-	patience := time.AfterFunc(closePatience, b.end)
 	b.running.Wait()
-	patience.Stop()
 	b.end()
 }
 
