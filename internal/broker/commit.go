@@ -105,6 +105,9 @@ func (b *Broker) pause(ctx context.Context, attempt int) error {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
+		if b.life.Err() != nil { // a runner's context is the broker's life
+			return errStopping()
+		}
 		return ctx.Err()
 	case <-b.life.Done():
 		return errStopping()

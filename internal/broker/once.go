@@ -71,7 +71,7 @@ func (o *once) claims(b *Broker, a *answer, until events.Instant) (claims []even
 	if o == nil {
 		return nil, nil
 	}
-	if o.Nonce != "" {
+	if o.Nonce != "" && !o.written.Load() { // a receive goes on to another shard when its leases ended before it was told
 		claims = append(claims, eventlog.Claim{Key: o.Nonce, Holder: o.holder, Until: int64(o.NonceUntil)})
 	}
 	if o.claim != "" && a != nil {
@@ -100,6 +100,8 @@ type answer struct {
 	Code    fault.Code `cbor:"2,keyasint,omitempty"` // of the fault that was the answer
 	Message string     `cbor:"3,keyasint,omitempty"`
 	Result  []byte     `cbor:"4,keyasint,omitempty"`
+
+	version uint64 // of the claim that holds it
 }
 
 // answerAEAD seals answers under a key that is derived from that of the receipts.
@@ -159,6 +161,7 @@ func (b *Broker) prior(ctx context.Context, o *once) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.version = c.Version
 	if !hmac.Equal(a.Print, o.Print) {
 		return nil, fault.New(fault.KeyMismatch, "the Idempotency-Key was used for another request; use a new key for a new request")
 	}
@@ -181,7 +184,7 @@ func counted[T any](ctx context.Context, b *Broker, keep func(T) []byte, again f
 			if v, holds, err := repeated(a, again); holds || err != nil {
 				return v, err
 			}
-			if err := b.giveUp(ctx, o); err != nil {
+			if err := b.giveUp(ctx, o, a.version); err != nil {
 				return none, err
 			}
 		}
@@ -232,14 +235,10 @@ func (b *Broker) Refused(ctx context.Context, err error) error {
 	return b.bare(ctx, func(*once) error { return err })
 }
 
-// giveUp frees the claim of an answer that does not hold any more.
-func (b *Broker) giveUp(ctx context.Context, o *once) error {
-	c, ok, err := b.Log.Claim(ctx, o.claim)
-	if err != nil || !ok {
-		return storeFault(err)
-	}
+// giveUp frees the claim of an answer that does not hold any more, and not that of a repeat that came between.
+func (b *Broker) giveUp(ctx context.Context, o *once, version uint64) error {
 	w, _ := b.newWriter()
-	err = b.settle(ctx, eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: []eventlog.Claim{{Key: o.claim, Holder: o.holder, If: c.Version}}})
+	err := b.settle(ctx, eventlog.Commit{Writer: w, At: int64(b.Now()), Claims: []eventlog.Claim{{Key: o.claim, Holder: o.holder, If: version}}})
 	if isConflict(err) {
 		return nil // another repeat was first; the next look tells
 	}
@@ -250,7 +249,9 @@ func (b *Broker) giveUp(ctx context.Context, o *once) error {
 // It gives the command's own fault on, or errSpent where a claim stands already.
 func (b *Broker) afterwards(ctx context.Context, o *once, a *answer, err error) error {
 	if a == nil && o.claim != "" { // it found nothing, perhaps because another was first
-		if first, looking := b.prior(ctx, o); looking != nil {
+		if first, looking := b.prior(ctx, o); err != nil && fault.Is(looking, fault.Unavailable) {
+			return err // which may be Unconfirmed: that this look failed does not mean that nothing was done
+		} else if looking != nil {
 			return looking
 		} else if first != nil {
 			return errSpent
@@ -334,6 +335,9 @@ func (g *group) claim(c command, err error) error {
 	}
 	until := g.at + rememberAnswer
 	if r, ok := c.(*receive); ok {
+		if len(r.taken) == 0 {
+			return nil // another shard may have something, and its commit takes the claims; otherwise they follow alone
+		}
 		until = min(r.until, g.at+keptReceiveMost)
 	}
 	claims, err := k.once.claims(g.b, k.kept(), until)

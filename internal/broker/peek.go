@@ -143,16 +143,17 @@ func (l *looker) run(ctx context.Context) error {
 		return err
 	}
 	l.next = max(l.from, l.next)
-	for i := range l.rows {
-		r := &l.rows[i]
+	all := l.rows
+	l.rows = nil
+	for _, r := range all {
 		bl, err := l.read(ctx, r.position)
 		if err != nil {
 			return err
 		}
-		l.complete(r, bl)
-	}
-	if l.peek.ID != (events.MessageID{}) {
-		l.rows = slices.DeleteFunc(l.rows, func(r Row) bool { return r.ID != l.peek.ID })
+		l.complete(&r, bl)
+		if l.peek.ID == (events.MessageID{}) || r.ID == l.peek.ID {
+			l.rows = append(l.rows, r) // the others would keep their blocks, which may be as many as are in flight
+		}
 	}
 	if !l.full() && l.peek.Visibility != InFlight {
 		return l.ahead(ctx)

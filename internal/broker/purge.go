@@ -33,17 +33,28 @@ func (b *Broker) purge(ctx context.Context, o *once, id events.QueueID) (uint64,
 	if err != nil {
 		return 0, b.noQueue(id, err)
 	}
-	r, err := b.change(ctx, id, func(r *record) ([]eventlog.Claim, error) {
+	var counted uint64
+	if o != nil { // what is remembered is told from the first on: the claims are in the commit that makes the purge certain
+		depth, err := h.depth(ctx, h.view)
+		if err != nil {
+			return 0, b.noQueue(id, err)
+		}
+		counted = depth.Available + depth.InFlight + depth.Delayed
+	}
+	r, err := b.changeOnce(ctx, o, id, func(r *record) ([]eventlog.Claim, []byte, error) {
 		if r.gone() {
-			return nil, errNoQueue(id.String())
+			return nil, nil, errNoQueue(id.String())
 		}
 		r.Purge = ends
-		return nil, nil
+		return nil, keepCount(counted), nil
 	})
 	if err != nil {
 		return 0, b.noQueue(id, err)
 	}
 	n, err := b.finishPurge(ctx, h, r)
+	if o != nil {
+		n = counted
+	}
 	return n, b.halfway(err)
 }
 

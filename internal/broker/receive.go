@@ -267,6 +267,15 @@ func (g *group) serve() {
 			still = append(still, p)
 			continue
 		}
+		if err := g.counting(p); err != nil { // a repeat of what was served already, or is in this very group
+			if errors.Is(err, errLater) {
+				p.giveBack()
+				still, g.unserved = append(still, p), true
+			} else {
+				g.outcome(p, err)
+			}
+			continue
+		}
 		found, err := p.again(g)
 		if found {
 			err = g.claim(p, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/leaselog/leaselog/events"
@@ -42,6 +43,7 @@ func (b *Broker) recover(ctx context.Context) error {
 		return nil
 	}
 	began, after := b.Now(), ""
+	var errs []error // of one queue each, which must not keep the others waiting
 	for {
 		claims, err := b.Log.Claims(ctx, "queue/", after, 100)
 		if err != nil {
@@ -50,16 +52,20 @@ func (b *Broker) recover(ctx context.Context) error {
 		for _, c := range claims {
 			after = c.Key
 			r := &record{claim: c.Version}
-			if err := events.DecodeRecord(c.Value, r); err != nil {
-				return err
+			err := events.DecodeRecord(c.Value, r)
+			if err == nil {
+				err = b.finish(ctx, r)
 			}
-			if err := b.finish(ctx, r); err != nil && !fault.Is(err, fault.NotFound) {
-				return err
+			if err != nil && !fault.Is(err, fault.NotFound) {
+				errs = append(errs, fmt.Errorf("finishing what %s says: %w", c.Key, err))
 			}
 		}
 		if len(claims) < 100 {
 			break
 		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...) // and again with the next tick
 	}
 	b.mu.Lock()
 	if b.sweepAt <= began {

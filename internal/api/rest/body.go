@@ -22,9 +22,14 @@ func (c *call) read() ([]byte, error) {
 	switch strings.ToLower(coding) {
 	case "", "identity":
 		err := c.fill(c.r.Body, c.r.ContentLength)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errUnread()
+		}
+		c.torn = err != nil
 		return c.body, err
 	case "gzip", "x-gzip":
 		err := c.inflate()
+		c.torn = err != nil
 		return c.body, err
 	}
 	return nil, unsupported(coding)
@@ -80,8 +85,10 @@ func unread(err error) error {
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	return invalid("the body could not be read to its end")
+	return errUnread()
 }
+
+func errUnread() error { return invalid("the body could not be read to its end") }
 
 // unauthenticated judges an error of the authenticator, which reads the body where a signature covers it.
 func unauthenticated(err error) error {

@@ -41,6 +41,7 @@ type call struct {
 
 	key     string // the idempotency key
 	reached bool   // the broker was asked for the command, or told of its refusal
+	torn    bool   // the body was not read to its end
 }
 
 // pooledBytesMax bounds the buffers that a pooled call keeps; a rare large request must not hold memory for ever.
@@ -91,7 +92,7 @@ func (c *call) end() {
 	clear(c.leases[:cap(c.leases)])
 	clear(c.extends[:cap(c.extends)])
 	c.w, c.r, c.op, c.ref, c.queue, c.sent = nil, nil, nil, "", nil, false
-	c.key, c.reached = "", false
+	c.key, c.reached, c.torn = "", false, false
 	c.caller, c.receive, c.served = auth.Caller{}, receiveInput{}, api.Served{}
 	c.body, c.out = keep(c.body), keep(c.out)
 	c.sends, c.leases, c.extends = c.sends[:0], c.leases[:0], c.extends[:0]

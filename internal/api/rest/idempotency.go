@@ -31,7 +31,7 @@ func (c *call) counted() (err error) {
 		return fault.New(fault.KeyInUse, "the first request with this Idempotency-Key is still running; try again when it has ended")
 	}
 	defer c.h.running.Delete(place)
-	if err = c.op.run(c); err != nil && !c.reached {
+	if err = c.op.run(c); err != nil && !c.reached && !c.torn { // a torn body is no request yet: the whole one has another print
 		if first := c.h.Broker.Refused(c.once(), err); first != nil {
 			err = first
 		}

@@ -100,10 +100,11 @@ func prefixEnd(p []byte) []byte {
 	}
 }
 
-// Claims that lapsed a day ago are removed, as the cloud's table does with its time to live: a repeat that still
+// Claims that lapsed an hour ago are removed, so that signed requests, of which each leaves its nonce, do not fill the
+// disk; the cloud's table waits for a day, for the sake of its clocks. A repeat that still
 // needs one comes within minutes. Once removed, a key begins again at version 1.
 const (
-	lapsedKept  = 24 * time.Hour
+	lapsedKept  = time.Hour
 	sweepEvery  = 10 * time.Minute
 	sweepAtOnce = 1000
 )
