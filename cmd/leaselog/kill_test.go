@@ -40,10 +40,12 @@ func TestKill(t *testing.T) {
 		workers.Go(func() { consume(ctx, s, l, "plain") })
 		workers.Go(func() { consume(ctx, s, l, "ordered.fifo") })
 	}
-	for range kills {
+	for k := range kills {
 		<-time.After(time.Duration(50+chance.IntN(450)) * time.Millisecond)
 		s.kill(t)
-		s.check(t)
+		if k%max(1, kills/8) == 0 { // it reads all that there is, which grows
+			s.check(t)
+		}
 		s.start(t)
 	}
 	<-time.After(200 * time.Millisecond)
