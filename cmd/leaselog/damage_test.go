@@ -174,7 +174,7 @@ func judgeDamage(t *testing.T, s *server, ids []string, what string) {
 		return
 	}
 	if what == "store removed" { // as when a volume is not mounted
-		if s.must(t, "POST", "/v1/queues", map[string]any{"name": "q"}); !strings.Contains(s.logs.String(), "level=WARN") {
+		if s.must(t, "POST", "/v1/queues", map[string]any{"name": "q"}); !s.warned("level=WARN") {
 			t.Error("started empty in silence")
 		}
 		s.stop(t)
@@ -191,7 +191,7 @@ func judgeDamage(t *testing.T, s *server, ids []string, what string) {
 	got = slices.DeleteFunc(got, func(id string) bool { return id == fresh })
 	lost := len(ids) - len(got)
 	s.stop(t)
-	warned := strings.Contains(s.logs.String(), "level=WARN") || strings.Contains(s.logs.String(), "level=ERROR")
+	warned := s.warned("level=WARN", "level=ERROR")
 	switch {
 	case !slices.Equal(got, ids[:len(got)]):
 		t.Errorf("what is left is not the older part: %d of %d", len(got), len(ids))
@@ -262,4 +262,17 @@ func (s *signalled) Write(p []byte) (int, error) {
 		s.seen = nil
 	}
 	return len(p), nil
+}
+
+// warned says whether the log holds one of these words, which may still be on their way through the pipe.
+func (s *server) warned(words ...string) bool {
+	for range 200 {
+		for _, w := range words {
+			if strings.Contains(s.logs.String(), w) {
+				return true
+			}
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	return false
 }

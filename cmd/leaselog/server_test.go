@@ -23,7 +23,7 @@ import (
 type server struct {
 	bin, data string
 	client    *http.Client
-	logs      bytes.Buffer
+	logs      lockedBuffer
 
 	mu   sync.Mutex
 	url  string
@@ -159,4 +159,23 @@ func (s *server) must(t *testing.T, method, path string, body any) {
 	if err := s.call(t.Context(), method, path, body, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// lockedBuffer may be read while a process still writes to it.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
