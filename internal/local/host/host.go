@@ -73,8 +73,7 @@ type Host struct {
 const (
 	connectionsMax  = 16_384
 	headerBytesMax  = 64 << 10
-	headerTimeout   = 10 * time.Second
-	requestTimeout  = 60 * time.Second // to read a request whole
+	requestTimeout  = 30 * time.Second // to read a request whole
 	responseTimeout = 90 * time.Second // a long poll takes 20 s of it
 	idleTimeout     = 5 * time.Minute
 	stopTimeout     = 15 * time.Second
@@ -107,7 +106,7 @@ func Open(c Config) (_ *Host, err error) {
 		return nil, err
 	}
 	if h.broker, err = broker.New(broker.Config{Log: h.store, Keys: k, ReceiptKey: k.Secret("receipt"), Now: h.clock.now, Rand: rand.Reader,
-		Deployment: Deployment, Shards: c.Shards, Exclusive: true, Logger: c.Logger, Meter: h.watch}); err != nil {
+		Deployment: Deployment, Shards: c.Shards, Exclusive: true, Ready: h.store.Ready, Logger: c.Logger, Meter: h.watch}); err != nil {
 		return nil, err
 	}
 	if err := h.openAccess(k); err != nil {
@@ -155,7 +154,7 @@ func (h *Host) listen(api http.Handler) (err error) {
 }
 
 func (h *Host) serving(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
+	return &http.Server{Handler: handler, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug)}
 }
 
