@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/pprof"
 	"syscall"
 
@@ -110,10 +109,6 @@ func watched(h *host.Host) string {
 
 // welcome says where the server is, how the official clients find it, and where the data lies.
 func welcome(w io.Writer, h *host.Host) {
-	data := h.Data
-	if absolute, err := filepath.Abs(data); err == nil {
-		data = absolute
-	}
 	url := h.URL()
 	fmt.Fprintf(w, `leaselog is ready at %s
 
@@ -122,10 +117,10 @@ func welcome(w io.Writer, h *host.Host) {
     export BASALTIC_ENDPOINT_URL_QUEUE=%s
     export BASALTIC_ENDPOINT_URL_IAM=%s
 %s
-  Data: %s (sealed; the key is %s)
+  Data: %s
   Watch: %s
   Stop: Ctrl-C
-`, url, mode(h), url, url, token(h), data, filepath.Join(data, "key"), watched(h))
+`, url, mode(h), url, url, token(h), h.Place, watched(h))
 }
 
 // mode says how callers are known.
@@ -137,11 +132,11 @@ func mode(h *host.Host) string {
 `
 	case h.Unlocked():
 		return `  Development mode: any bearer token, key pair or signature is taken and belongs to the account "local".
-  The first access key ends it: leaselog keys create --data ` + h.Data + `
+  The first access key ends it: ` + h.Manage + `
 
 `
 	}
-	return `  Credentials are verified. Keys are made with: leaselog keys create --data ` + h.Data + `
+	return `  Credentials are verified. Keys are made with: ` + h.Manage + `
 
 `
 }
