@@ -24,7 +24,6 @@ type item = map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 func raw(b []byte) types.AttributeValue  { return &types.AttributeValueMemberB{Value: b} }
-func yes() types.AttributeValue          { return &types.AttributeValueMemberBOOL{Value: true} }
 func signed(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }

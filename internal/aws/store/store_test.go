@@ -2,16 +2,16 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/leaselog/leaselog/internal/aws/storetest"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
-
-	"github.com/leaselog/leaselog/internal/aws/storetest"
 )
 
 // database is a DynamoDB for one test and its parts.
@@ -44,68 +44,97 @@ func (d database) through(wrap func(http.RoundTripper) http.RoundTripper) func(*
 	return func(c *Config) { c.Client = d.Client(wrap) }
 }
 
-// shifted is a log whose instants begin now instead of in 1970, for the suite, which has small ones of its own:
-// entries written in 1970 have long expired.
-type shifted struct {
+// apart is a log for the suite, which is made for logs that begin in 1970 and end with a test: its instants are
+// shifted to now, since entries written in 1970 have long expired, and its writers are made the test's own, since
+// DynamoDB knows the token of a transaction wherever it was used.
+type apart struct {
 	eventlog.Log
-	by int64
+	shift int64
+	mask  eventlog.Writer
 }
 
-func (s shifted) out(until int64) int64 {
+func newApart(log eventlog.Log) apart {
+	a := apart{Log: log, shift: time.Now().UnixMilli()}
+	rand.Read(a.mask[:])
+	return a
+}
+
+func (a apart) writer(w eventlog.Writer) eventlog.Writer {
+	if w == (eventlog.Writer{}) {
+		return w
+	}
+	for i := range w {
+		w[i] ^= a.mask[i]
+	}
+	return w
+}
+
+func (a apart) instant(until, by int64) int64 {
 	if until == eventlog.Forever {
 		return until
 	}
-	return until + s.by
+	return until + by
 }
 
-func (s shifted) in(c eventlog.Claim) eventlog.Claim {
-	if c.Until != eventlog.Forever && c.Version > 0 {
-		c.Until -= s.by
+func (a apart) claims(claims []eventlog.Claim, by int64) (all []eventlog.Claim) {
+	for _, c := range claims {
+		c.Until, c.Writer = a.instant(c.Until, by), a.writer(c.Writer)
+		all = append(all, c)
 	}
-	return c
+	return all
 }
 
-func (s shifted) Commit(ctx context.Context, c eventlog.Commit) error {
-	c.At += s.by
-	claims := c.Claims
-	c.Claims = nil
-	for _, claim := range claims {
-		claim.Until = s.out(claim.Until)
-		c.Claims = append(c.Claims, claim)
+func (a apart) entries(all []eventlog.Entry) []eventlog.Entry {
+	for i := range all {
+		all[i].Writer = a.writer(all[i].Writer)
 	}
-	err := s.Log.Commit(ctx, c)
+	return all
+}
+
+func (a apart) Commit(ctx context.Context, c eventlog.Commit) error {
+	c.At, c.Writer, c.Claims = c.At+a.shift, a.writer(c.Writer), a.claims(c.Claims, a.shift)
+	err := a.Log.Commit(ctx, c)
 	var met *eventlog.Conflict
 	if errors.As(err, &met) {
-		for i := range met.Claims {
-			met.Claims[i] = s.in(met.Claims[i])
-		}
+		met.Entries, met.Claims = a.entries(met.Entries), a.claims(met.Claims, -a.shift)
 	}
 	return err
 }
 
-func (s shifted) Claim(ctx context.Context, key string) (eventlog.Claim, bool, error) {
-	c, ok, err := s.Log.Claim(ctx, key)
-	return s.in(c), ok, err
+func (a apart) Read(ctx context.Context, s eventlog.Stream, from eventlog.Seq, l eventlog.Limits) ([]eventlog.Entry, error) {
+	all, err := a.Log.Read(ctx, s, from, l)
+	return a.entries(all), err
 }
 
-func (s shifted) Claims(ctx context.Context, prefix, after string, limit int) ([]eventlog.Claim, error) {
-	all, err := s.Log.Claims(ctx, prefix, after, limit)
-	for i := range all {
-		all[i] = s.in(all[i])
+func (a apart) Last(ctx context.Context, s eventlog.Stream) (eventlog.Entry, bool, error) {
+	e, ok, err := a.Log.Last(ctx, s)
+	e.Writer = a.writer(e.Writer)
+	return e, ok, err
+}
+
+func (a apart) Claim(ctx context.Context, key string) (eventlog.Claim, bool, error) {
+	c, ok, err := a.Log.Claim(ctx, key)
+	if ok {
+		c = a.claims([]eventlog.Claim{c}, -a.shift)[0]
 	}
-	return all, err
+	return c, ok, err
+}
+
+func (a apart) Claims(ctx context.Context, prefix, after string, limit int) ([]eventlog.Claim, error) {
+	all, err := a.Log.Claims(ctx, prefix, after, limit)
+	return a.claims(all, -a.shift), err
 }
 
 // TestLog runs the suite on DynamoDB.
 func TestLog(t *testing.T) {
 	d := startDatabase(t)
-	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return shifted{d.open(t), time.Now().UnixMilli()} })
+	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
 
 // TestLogUnderFaults runs it with every fault that a caller can meet.
 func TestLogUnderFaults(t *testing.T) {
 	d := startDatabase(t)
-	eventlogtest.RunUnderFaults(t, func(t *testing.T) eventlog.Log { return shifted{d.open(t), time.Now().UnixMilli()} })
+	eventlogtest.RunUnderFaults(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
 
 // pair is two stores on the same tables, which know nothing of each other, used in turns.
@@ -145,7 +174,7 @@ func TestLogOfTwo(t *testing.T) {
 		tables := Tables(d.Tables(t))
 		turn := make(chan bool, 1)
 		turn <- false
-		return shifted{pair{d.openOn(t, tables), d.openOn(t, tables), turn}, time.Now().UnixMilli()}
+		return newApart(pair{d.openOn(t, tables), d.openOn(t, tables), turn})
 	})
 }
 
