@@ -61,8 +61,8 @@ type Broker struct {
 	closing bool
 	queues  map[events.QueueID]*handle
 	names   map[nameKey]events.QueueID
-	// sweepAt is when the records are to be read for what is half done: after the start, and until doubtful after a
-	// command failed between its writes.
+	// sweepAt is when the records are to be read for what is half done: after the start, now and then where others
+	// write too, and until doubtful after a command failed between its writes.
 	sweepAt, doubtful events.Instant
 }
 
