@@ -46,7 +46,7 @@ func (h *Host) openAccess() error {
 	if err != nil {
 		return err
 	}
-	verifier := &auth.Verifier{Directory: h.Directory, Region: h.Region, Logger: h.Logger}
+	verifier := &auth.Verifier{Directory: h.Directory, Region: h.Config.Region, Logger: h.Logger}
 	created := func() {}
 	switch {
 	case h.Dev:

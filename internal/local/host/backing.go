@@ -13,6 +13,7 @@ type Backing struct {
 	Broker    *broker.Broker
 	Directory *auth.Directory // accounts and access keys
 	Secret    [32]byte        // authenticates the markers of pages; the same in every process
+	Region    string          // in the names of resources, unless the server is told another
 	// Healthy says why no writes are taken, or nil. What stands before its first colon is told to strangers.
 	Healthy func() error
 	Disk    watch.Disk // nil where nothing is kept on this machine

@@ -60,7 +60,7 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Healthy: s.Healthy, Disk: s, Tick: tick, Maintain: maintain, Close: s.Close,
+	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Maintain: maintain, Close: s.Close,
 		Place:  data + " (sealed; the key is " + filepath.Join(data, KeyFile) + ")",
 		Manage: "leaselog keys create --data " + c.Data}, nil
 }

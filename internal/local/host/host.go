@@ -26,7 +26,7 @@ type Config struct {
 	// Open opens where everything is kept, and has it tell the watch what it does; nil: the embedded store in Data.
 	Open   func(*watch.Watch) (*Backing, error)
 	Data   string // directory of the store and the key file; made where it is missing
-	Region string // in resource names; default "local"
+	Region string // in resource names; default: the backing's
 	Shards int    // of new standard queues; default 1, with a shared backing its own
 	// HistoryAge and HistoryBytes bound what is kept of what is finished; default 24 h and 10 GB.
 	HistoryAge   time.Duration
@@ -96,10 +96,13 @@ func Open(c Config) (_ *Host, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.Config.Region == "" {
+		h.Config.Region = h.Backing.Region
+	}
 	if err := h.openAccess(); err != nil {
 		return nil, err
 	}
-	api, err := rest.New(rest.Config{Broker: h.Broker, Auth: h.scheme, Tokens: h.scheme, Region: c.Region, Secret: h.Secret[:], Logger: c.Logger,
+	api, err := rest.New(rest.Config{Broker: h.Broker, Auth: h.scheme, Tokens: h.scheme, Region: h.Config.Region, Secret: h.Secret[:], Logger: c.Logger,
 		Failed: h.watch.Failed, Served: h.watch.Served})
 	if err != nil {
 		return nil, err
@@ -145,9 +148,6 @@ func (h *Host) serving(handler http.Handler) *http.Server {
 }
 
 func (c *Config) fill() {
-	if c.Region == "" {
-		c.Region = "local"
-	}
 	if c.HistoryAge == 0 {
 		c.HistoryAge = 24 * time.Hour
 	}
