@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -176,12 +175,4 @@ func TestLogOfTwo(t *testing.T) {
 		turn <- false
 		return newApart(pair{d.openOn(t, tables), d.openOn(t, tables), turn})
 	})
-}
-
-var writers int64
-
-func newWriter() (w eventlog.Writer) {
-	writers++
-	copy(w[:], fmt.Sprintf("w%d", writers))
-	return w
 }
