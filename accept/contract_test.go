@@ -31,11 +31,11 @@ func TestContractFuzzed(t *testing.T) {
 	bin := build(t)
 	t.Parallel()
 	data := t.TempDir()
-	token, ok := strings.CutPrefix(createKey(t, bin, data, "--token")[0], "BASALTIC_ACCESS_TOKEN=")
+	token, ok := strings.CutPrefix(createKey(t, bin, nil, "--data", data, "--token")[0], "BASALTIC_ACCESS_TOKEN=")
 	if !ok {
 		t.Fatal("the key is no bearer token")
 	}
-	s := start(t, bin, data)
+	s := start(t, bin, nil, "--data", data)
 	queues, receipts := furnish(t, s.url, token)
 	ctx, cancel := context.WithTimeout(t.Context(), fuzzTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	rust         = "install Rust 1.89 or newer with cargo (by rustup) and a C compiler such as gcc"
+	needRust     = "install Rust 1.89 or newer with cargo (by rustup) and a C compiler such as gcc"
 	crateTimeout = 8 * time.Minute // about a minute and a half on two cores
 )
 
@@ -36,7 +36,7 @@ func crate(t *testing.T, dir string) string {
 	cmd := exec.CommandContext(ctx, "cargo", "build", "--locked", "--quiet", "--manifest-path", filepath.Join(dir, "Cargo.toml"))
 	cmd.Env = append(without("CARGO_BUILD_TARGET"), "CARGO_TARGET_DIR="+target, "CARGO_PROFILE_DEV_DEBUG=false", "CARGO_INCREMENTAL=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%q: %v: %s; the Rust package registry must be reachable once, or %s be kept\n%s", cmd.Args, err, rust, cache, out)
+		t.Fatalf("%q: %v: %s; the Rust package registry must be reachable once, or %s be kept\n%s", cmd.Args, err, needRust, cache, out)
 	}
 	return program
 }
@@ -46,7 +46,7 @@ func crateKey(t *testing.T, dir string) string {
 	t.Helper()
 	version, err := exec.CommandContext(t.Context(), "cargo", "--version", "--verbose").CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", rust, err, version)
+		t.Fatalf("%s: %v\n%s", needRust, err, version)
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q", version)

@@ -29,11 +29,12 @@ type server struct {
 	output *output
 }
 
-// start runs the server over a data folder, on a free port, and waits for the line that says which.
-func start(t *testing.T, bin, data string) *server {
+// start runs the server on a free port and waits for the line that says which. env is nil for that of this process.
+func start(t *testing.T, bin string, env []string, flags ...string) *server {
 	t.Helper()
 	s := &server{ended: make(chan struct{}), output: &output{url: make(chan string, 1)}}
-	s.cmd = exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--data", data)
+	s.cmd = exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)
+	s.cmd.Env = env
 	s.cmd.WaitDelay = time.Second // what a killed server has started may hold its output open
 	s.cmd.Stdout, s.cmd.Stderr = s.output, &s.output.log
 	if err := s.cmd.Start(); err != nil {
@@ -52,6 +53,15 @@ func start(t *testing.T, bin, data string) *server {
 		t.Fatalf("the server printed no address in %v:\n%s", startTimeout, s.log())
 	}
 	return s
+}
+
+// ends is a subtest of how the server stops, and shows what it printed if anything before has failed.
+func (s *server) ends(t *testing.T) {
+	t.Helper()
+	t.Run("the server stops when told", s.stop)
+	if t.Failed() {
+		t.Logf("the server printed:\n%s", s.log())
+	}
 }
 
 // stop asks the process to end, as a supervisor does, and demands that it ends well.
@@ -133,7 +143,7 @@ while True:
 	if err := os.WriteFile(bin, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, bin, t.TempDir())
+	s := start(t, bin, nil)
 	if s.url != "http://127.0.0.1:1234" {
 		t.Errorf("address is %q", s.url)
 	}

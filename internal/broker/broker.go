@@ -33,7 +33,9 @@ type Config struct {
 	Deployment string                // names this installation in the context of wrapped keys
 	Shards     int                   // of a new standard queue; default 1
 	// Exclusive says that no other process writes to the log, so that what was read last is its end.
-	Exclusive  bool
+	Exclusive bool
+	// Unattended says that no Tick comes within seconds, so that a receive also moves what it finds received too often.
+	Unattended bool
 	CacheBytes int          // of decoded blocks, shared by the shards that are loaded; default 24 MB
 	Limits     queue.Limits // default queue.DefaultLimits
 	Logger     *slog.Logger // default: nothing is logged

@@ -192,6 +192,30 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// Where nobody ticks, the receive that finds nothing has moved what is exhausted, also in a process that knew nothing.
+func TestUnattendedMoves(t *testing.T) {
+	unattended := func(c *Config) { c.Unattended, c.Exclusive = true, false }
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				dead := w.create("dead", k.fifo)
+				q := w.create("q", k.fifo, deadLetter(dead, 1))
+				all, want := groups(6)
+				for _, s := range all {
+					w.send(q, s)
+				}
+				for range 3 * len(all) { // a group goes on when its head was moved
+					w.receiveBy(w.b, Receive{Queue: q, Max: 10, LeaseSeconds: seconds(1), WaitSeconds: seconds(0)})
+					time.Sleep(time.Second)
+					w.b = w.another()
+				}
+				w.wantDepth(q, 0, 0, 0)
+				w.wantSame(w.drain(dead), want...)
+			}, onShards(k.shards), unattended)
+		})
+	}
+}
+
 // A group goes on when its head was moved.
 func TestMoveFreesGroup(t *testing.T) {
 	inWorld(t, func(w *world) {

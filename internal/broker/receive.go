@@ -85,7 +85,24 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	}
 	nothing := func([]Delivery) []byte { return nil }
 	again := func(data []byte) ([]Delivery, bool, error) { return h.again(ctx, data) }
-	return counted(ctx, b, nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
+	found, err := counted(ctx, b, nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
+	if err == nil && b.Unattended {
+		h.tidy(ctx)
+	}
+	return found, err
+}
+
+// tidy moves what the queue's shards, as far as they are open here, hold exhausted. A failure is none of the caller's,
+// and the sweep's next turn repairs it.
+func (h *handle) tidy(ctx context.Context) {
+	for _, r := range h.started() {
+		if events.Instant(r.exhausted.Load()) > h.broker.Now() {
+			continue
+		}
+		if err := h.broker.moveExhausted(ctx, r, h); err != nil {
+			h.broker.Logger.Warn("messages that were received too often could not be moved yet", "queue", h.id.String(), "shard", r.index, "error", err)
+		}
+	}
 }
 
 func (h *handle) receive(ctx context.Context, o *once, request Receive) ([]Delivery, error) {
