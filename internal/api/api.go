@@ -19,6 +19,11 @@ type Endpoint struct {
 	Method, Path string
 	// New makes the handler, once per process. The error names every problem of the services.
 	New func(Services) (http.Handler, error)
+	// Encoded gives a path as clients send it from one that a gateway may have decoded; what was not is left as it is.
+	Encoded func(path string) string
+	// Fail answers a request with an error in the dialect's form, for a host that has no handler (yet). It logs the
+	// error as the handler would.
+	Fail func(w http.ResponseWriter, r *http.Request, logger *slog.Logger, err error)
 }
 
 // Authenticator says who makes a request. A request without good credentials is a fault Unauthorized; any other error

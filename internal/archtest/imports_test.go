@@ -34,10 +34,12 @@ var mayImport = map[string][]string{
 	"internal/console": {"events", "internal/fault", "internal/auth", "internal/broker", "internal/api", "projections"},
 
 	// The furniture: each world's stores and keys meet the contracts and know nothing of each other.
-	"internal/*/store":    {"events", "internal/fault", "internal/eventlog", "projections"},
-	"internal/*/keys":     {"events", "internal/fault", "internal/envelope"},
-	"internal/aws/stream": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "projections"},
+	"internal/*/store":       {"events", "internal/fault", "internal/eventlog", "projections"},
+	"internal/*/keys":        {"events", "internal/fault", "internal/envelope"},
+	"internal/aws/storetest": {},
+	"internal/aws/stream":    {"events", "internal/fault", "internal/eventlog", "internal/envelope", "projections"},
 
+	"internal/aws/account": {},
 	"internal/aws/awstest": {}, // it drives programs from outside
 	"internal/aws/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
 		"internal/api", "internal/sweep", "projections", "internal/aws/*"},
@@ -51,7 +53,7 @@ var mayImport = map[string][]string{
 	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/local/store", "internal/local/keys"},
 
 	"functions/*":  {"internal/aws/host", "internal/api/*", "internal/sweep", "projections"},
-	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*"},
+	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*", "internal/aws/*", "internal/sweep", "internal/watch"},
 	"cmd/leaselog": {"internal/cli", "internal/local/host"},
 
 	// What drives the whole from outside.

@@ -42,7 +42,10 @@ type Config struct {
 	Turn func(runner string)
 	// Jitter gives a random duration below most, for pauses between attempts; default: math/rand's.
 	Jitter func(most time.Duration) time.Duration
-	Meter  Meter // hears what is done; default: nobody
+	// Ready returns when the log would write what is decided now next, so that whatever comes until then is decided
+	// with it. A runner calls it before it takes its commands. Default: always.
+	Ready func(ctx context.Context)
+	Meter Meter // hears what is done; default: nobody
 }
 
 // Broker serves the queues of one log.
@@ -58,8 +61,8 @@ type Broker struct {
 	closing bool
 	queues  map[events.QueueID]*handle
 	names   map[nameKey]events.QueueID
-	// sweepAt is when the records are to be read for what is half done: after the start, and until doubtful after a
-	// command failed between its writes.
+	// sweepAt is when the records are to be read for what is half done: after the start, now and then where others
+	// write too, and until doubtful after a command failed between its writes.
 	sweepAt, doubtful events.Instant
 }
 
@@ -91,6 +94,9 @@ func New(c Config) (*Broker, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Ready == nil {
+		c.Ready = func(context.Context) {}
 	}
 	if c.Meter == nil {
 		c.Meter = unmetered{}

@@ -36,9 +36,15 @@ const (
 	unknownGiveUp = 10 * time.Minute
 	// sweepPause is the time between two looks for what is half done, in milliseconds, while a write may still land.
 	sweepPause = 10_000
+	// sweepShared is that time where other processes write to the log, in milliseconds: what they left half done is
+	// known from the records only. A little less than a minute, so that a schedule by the minute never comes too early.
+	sweepShared = 50_000
 	// tailAge is how old a tail may be, in milliseconds, before it is read again where others write too: by then
 	// its stream may have lost entries.
 	tailAge = 15 * 60 * 1000
+
+	// answerMargin is what a long poll leaves of its caller's time, in milliseconds, to be answered in.
+	answerMargin = 1_000
 
 	// probeFirst doubled six times is the pause between two looks at the end of a stream that other processes write
 	// to, in milliseconds: 10 to 320.

@@ -357,3 +357,19 @@ func TestPollsOverShardsMissNothing(t *testing.T) {
 		}
 	}, onShards(3))
 }
+
+// TestPollEndsBeforeItsCaller: a caller with a deadline is answered before it, and one whose time is nearly up at once.
+func TestPollEndsBeforeItsCaller(t *testing.T) {
+	forKinds(t, func(w *world, k kind, q events.QueueID) {
+		for left, after := range map[time.Duration]time.Duration{30 * time.Second: 20 * time.Second, 9 * time.Second: 8 * time.Second,
+			time.Second: 0, 300 * time.Millisecond: 0} {
+			ctx, cancel := context.WithTimeout(w.ctx, left)
+			began := time.Now()
+			found, err := w.b.Receive(ctx, Receive{Queue: q, Max: 1, WaitSeconds: seconds(20)})
+			if took := time.Since(began); err != nil || len(found) != 0 || took != after {
+				w.t.Errorf("with %v left: %v %v after %v, want %v", left, found, err, took, after)
+			}
+			cancel()
+		}
+	})
+}

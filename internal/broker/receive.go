@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/fault"
@@ -104,13 +105,22 @@ func (h *handle) receive(ctx context.Context, o *once, request Receive) ([]Deliv
 	}
 	c := newReceive(o, &request)
 	if wait > 0 {
-		c.deadline = began.Add(wait)
+		c.deadline = patience(ctx, began, wait)
 	}
 	for i := range h.shards() {
 		c.shards = append(c.shards, h.runner(i))
 	}
 	found, err := h.ask(ctx, c)
 	return found, b.noQueue(h.id, err)
+}
+
+// patience is until when a receive waits: as long as it may, and never to the end of its caller's own time.
+func patience(ctx context.Context, began events.Instant, wait uint32) events.Instant {
+	until := began.Add(wait)
+	if end, bounded := ctx.Deadline(); bounded {
+		until = min(until, began+max(0, events.Instant(time.Until(end).Milliseconds()-answerMargin)))
+	}
+	return until
 }
 
 // visit asks every shard once, beginning at the next in turn, and stops at the first that has something. A shard that

@@ -33,8 +33,9 @@ func (b *Broker) Tick(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// recover reads every record, after the start and while something may be half done: it finishes what was left half done, and looks at the shards whose
-// messages may have become exhausted meanwhile.
+// recover reads every record, after the start and while something may be half done, and every minute where other
+// processes write too: it finishes what was left half done, and looks at the shards whose messages may have become
+// exhausted meanwhile.
 func (b *Broker) recover(ctx context.Context) error {
 	b.mu.Lock()
 	due := b.sweepAt <= b.Now()
@@ -70,6 +71,9 @@ func (b *Broker) recover(ctx context.Context) error {
 	b.mu.Lock()
 	if b.sweepAt <= began {
 		b.sweepAt = events.Never
+		if !b.Exclusive { // others leave things half done too, and die
+			b.sweepAt = began + sweepShared
+		}
 	}
 	if b.doubtful > began {
 		b.sweepAt = began + sweepPause

@@ -18,12 +18,14 @@ type Context struct {
 	Version    uint32 // of the data key; 0 is the name key
 }
 
-// Keys wraps and unwraps data keys of 32 bytes under a key that never leaves it: KMS, or a local key file.
+// Keys wraps and unwraps data keys of 32 bytes under a key that never leaves it: KMS, or a local key file. The plain keys
+// that it gives are the caller's, who clears them.
 type Keys interface {
 	// Generate makes a data key and wraps it under the key that ref names; "" is the platform's key.
-	// Faults: Invalid for a key that does not exist; KeyLost for one that cannot be used now.
+	// Faults: Invalid for a key that does not exist; KeyLost for one that cannot be used now; Unavailable where the
+	// service that has the key does not answer.
 	Generate(ctx context.Context, ref string, c Context) (key, wrapped []byte, err error)
-	// Unwrap gives the data key back. Faults: KeyLost when the wrapping key cannot be used now.
+	// Unwrap gives the data key back. Faults: KeyLost when the wrapping key cannot be used now; Unavailable as above.
 	Unwrap(ctx context.Context, ref string, wrapped []byte, c Context) (key []byte, err error)
 }
 

@@ -105,6 +105,7 @@ func unwrapper[T any](keys Keys, c Context, v Version, use func(key []byte) (T, 
 	c.Version = v.Version
 	return func(ctx context.Context) (made T, err error) {
 		key, err := keys.Unwrap(ctx, v.Ref, v.Wrapped, c)
+		defer clear(key) // what is made of it has a copy
 		if err == nil && len(key) != keySize {
 			err = fmt.Errorf("unwrapped to %d bytes, not %d", len(key), keySize)
 		}

@@ -73,7 +73,8 @@ func (r Ring) Retire(before events.Instant) Ring {
 // generate drops the plain key at once: it is unwrapped when it is first used, and so the reuse period holds for it
 // as well.
 func generate(ctx context.Context, keys Keys, ref string, c Context, now events.Instant) (Version, error) {
-	_, wrapped, err := keys.Generate(ctx, ref, c)
+	key, wrapped, err := keys.Generate(ctx, ref, c)
+	clear(key)
 	if err != nil {
 		return Version{}, fmt.Errorf("making key version %d of queue %s: %w", c.Version, c.Queue, err)
 	}

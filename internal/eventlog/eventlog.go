@@ -153,7 +153,8 @@ type Log interface {
 	Claim(ctx context.Context, key string) (Claim, bool, error)
 
 	// Claims gives the claims whose key starts with prefix and is greater than after, in the order of their keys'
-	// bytes, lapsed or not, at most limit.
+	// bytes, lapsed or not, at most limit. A prefix names a directory, which is all of a key through its last slash, and
+	// may go on with the beginning of what stands in it; claims in directories below that one may be left out.
 	Claims(ctx context.Context, prefix, after string, limit int) ([]Claim, error)
 
 	// Snapshot gives the newest snapshot of the stream at or before seq, and false where there is none.

@@ -42,7 +42,8 @@ type operation struct {
 func (op *operation) endpoint() api.Endpoint {
 	return api.Endpoint{
 		Name: op.name, Method: op.method, Path: op.path,
-		New: func(s api.Services) (http.Handler, error) { return serve(configure(s), []*operation{op}) },
+		New:     func(s api.Services) (http.Handler, error) { return serve(configure(s), []*operation{op}) },
+		Encoded: encoded, Fail: fail,
 	}
 }
 

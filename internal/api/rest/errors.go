@@ -107,11 +107,12 @@ func (c *call) judge(err error) (w wire, message string) {
 	} else {
 		w, message = c.judgeFault(err)
 	}
-	if c.r.Context().Err() != nil {
+	gone := errors.Is(c.r.Context().Err(), context.Canceled) // a host's own deadline is no departure: it still answers
+	if gone {
 		w = canceled
 	}
 	level := slog.LevelDebug
-	if w.status >= http.StatusInternalServerError && c.r.Context().Err() == nil {
+	if w.status >= http.StatusInternalServerError && !gone {
 		level = slog.LevelError
 	}
 	if c.h.Logger.Enabled(c.r.Context(), level) {

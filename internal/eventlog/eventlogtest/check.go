@@ -13,14 +13,15 @@ import (
 // page is the number of entries or claims that a check reads at once: small, so that reading on is checked too.
 const page = 64
 
-// Check re-derives the invariants of a log at rest from the raw entries of the given streams and from all claims,
+// Check re-derives the invariants of a log at rest from the raw entries of the given streams and from the claims,
 // and gives the first breach:
 //
 //   - entries are dense, at least one wide, and begin at 0 or after a recorded drop;
 //   - the last entry is never dropped, and Last and Read agree on it;
 //   - no writer stands twice in a stream;
 //   - snapshots are found in order, and none lies beyond the end of its stream;
-//   - claims are listed in order, have a version and a writer, and are the same when read one by one.
+//   - claims without a directory, and all others that are listed with them, are in order, have a version and a writer,
+//     and are the same when read one by one.
 //
 // Nobody may write while it reads.
 func Check(ctx context.Context, log eventlog.Log, streams ...eventlog.Stream) error {

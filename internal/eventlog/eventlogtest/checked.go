@@ -408,6 +408,18 @@ func (c *CheckedLog) checkKey(ctx context.Context, key string) error {
 		return err
 	}
 	c.seen[key] = claim
+	return c.checkListed(ctx, claim)
+}
+
+// checkListed looks for a claim in the list of its directory.
+func (c *CheckedLog) checkListed(ctx context.Context, claim eventlog.Claim) error {
+	listed, err := c.log.Claims(ctx, claim.Key, "", 1)
+	if err != nil {
+		return err
+	}
+	if len(listed) != 1 || listed[0].Version != claim.Version || !sameClaim(listed[0], claim) {
+		return fmt.Errorf("version %d is not listed as it is read alone: %d are", claim.Version, len(listed))
+	}
 	return nil
 }
 

@@ -36,13 +36,20 @@ func race(f func(racer int)) {
 }
 
 // settle commits until the answer is about c itself: a store may refuse a commit because another is under way at
-// the same places, and says with the refusal that nothing was done.
+// the same places, and says with the refusal that nothing was done. After an unknown outcome, which a shared store may
+// give for the same reason, it repeats c as every caller must.
 func (s *suite) settle(c eventlog.Commit) error {
-	for {
+	for unknown := 0; ; {
 		err := s.log.Commit(background(s), c)
+		var conflict *eventlog.Conflict
 		var refused *eventlog.Refused
-		if !errors.As(err, &refused) || refused.Content {
+		switch {
+		case err == nil || errors.As(err, &conflict) || errors.As(err, &refused) && refused.Content:
 			return err
+		case refused == nil:
+			if unknown++; unknown == triesMax {
+				return err
+			}
 		}
 		runtime.Gosched()
 	}

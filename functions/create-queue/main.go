@@ -1,0 +1,9 @@
+// Command create-queue is the Lambda function behind POST /v1/queues.
+package main
+
+import (
+	"github.com/leaselog/leaselog/internal/api/rest"
+	"github.com/leaselog/leaselog/internal/aws/host"
+)
+
+func main() { host.Serve(rest.CreateQueue) }

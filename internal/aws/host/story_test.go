@@ -1,0 +1,115 @@
+package host
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	lambdaevents "github.com/aws/aws-lambda-go/events"
+
+	"github.com/leaselog/leaselog/internal/api"
+	"github.com/leaselog/leaselog/internal/api/rest"
+	"github.com/leaselog/leaselog/internal/auth"
+)
+
+type event = lambdaevents.APIGatewayV2HTTPRequest
+type response = lambdaevents.APIGatewayV2HTTPResponse
+
+// endpoints are the functions that serve, by their names.
+func endpoints() map[string]api.Endpoint {
+	all := map[string]api.Endpoint{}
+	for _, e := range rest.Endpoints() {
+		all[e.Name] = e
+	}
+	return all
+}
+
+// steps are every function once, in an order in which each has something to do, with the status of its answer.
+var steps = []struct {
+	name   string
+	status int
+}{
+	{"create-token", 200}, {"create-queue", 201}, {"list-queues", 200}, {"describe-queue", 200}, {"update-queue", 200}, {"send-message", 200},
+	{"send-message-batch", 200}, {"peek-messages", 200}, {"receive-messages", 200}, {"change-message-visibility", 204},
+	{"change-message-visibility-batch", 200}, {"delete-message", 204}, {"delete-message-batch", 200}, {"purge-queue", 200}, {"delete-queue", 204},
+	{"revoke-token", 204},
+}
+
+// story is one run of the steps. edit changes an event before it is sent.
+type story struct {
+	*cloud
+	pair  auth.Issued
+	token string // in the authorization of the events
+	edit  func(name string, e *event)
+	does  func(name string, e event) response
+}
+
+// tell runs the steps and gives the answers.
+func (s *story) tell() map[string]response {
+	s.Helper()
+	answers := map[string]response{}
+	receipts := []string{"", "", ""}
+	for _, step := range steps {
+		revoked := "llt.none"
+		if text := answers["create-token"].Body; text != "" {
+			revoked = field[string](s, text, "access_token")
+		}
+		e := s.event(step.name, "Bearer TOKEN", "Bearer "+s.token, "TOKEN_TO_REVOKE", revoked,
+			"ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", base64.StdEncoding.EncodeToString([]byte(s.pair.ID+":"+s.pair.Secret)),
+			"RECEIPT_HANDLE_1", receipts[0], "RECEIPT_HANDLE_2", receipts[1], "RECEIPT_HANDLE_3", receipts[2])
+		if s.edit != nil {
+			s.edit(step.name, &e)
+		}
+		a := s.does(step.name, e)
+		answers[step.name] = a
+		if a.StatusCode != step.status || strings.Contains(a.Body, `"error":`) {
+			s.Fatalf("%s: %d %s, want %d", step.name, a.StatusCode, a.Body, step.status)
+		}
+		if step.name == "receive-messages" {
+			for i, m := range field[[]map[string]any](s, a.Body, "messages")[:3] {
+				receipts[i] = m["receipt_handle"].(string)
+			}
+		}
+	}
+	return answers
+}
+
+// field reads one member of a JSON object.
+func field[T any](s *story, text, name string) (v T) {
+	s.Helper()
+	var all map[string]json.RawMessage
+	s.must(json.Unmarshal([]byte(text), &all))
+	s.must(json.Unmarshal(all[name], &v))
+	return v
+}
+
+// cold runs each step in a process of its own.
+func (s *story) cold(name string, e event) response { return s.process(endpoints()[name]).ask(e) }
+
+// sign signs an event as a client signs its request, and makes it count once.
+func (s *story) sign(e *event, encoded func(string) string, n int) {
+	r, err := request(context.Background(), e, encoded)
+	s.must(err)
+	s.must(auth.Credentials{ID: s.pair.ID, Secret: s.pair.Secret, Region: "eu-west-1"}.Sign(r, []byte(e.Body), time.Now(), fmt.Sprint("nonce-", n)))
+	for _, h := range []string{"Authorization", "X-Date", "X-Nonce", "X-Content-Sha256"} {
+		if v := r.Header.Get(h); v != "" {
+			e.Headers[strings.ToLower(h)] = v
+		}
+	}
+	e.Headers["idempotency-key"] = fmt.Sprint("key-", n)
+}
+
+// body changes the members of an event's JSON body.
+func (s *story) body(e *event, members map[string]any) {
+	var in map[string]any
+	s.must(json.Unmarshal([]byte(e.Body), &in))
+	for name, v := range members {
+		in[name] = v
+	}
+	text, err := json.Marshal(in)
+	s.must(err)
+	e.Body = string(text)
+}

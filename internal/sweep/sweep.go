@@ -1,0 +1,31 @@
+// Package sweep has what time must do where no server ticks. Each chore may run twice, also at once with itself.
+package sweep
+
+import (
+	"context"
+
+	"github.com/leaselog/leaselog/internal/broker"
+)
+
+// Chore is one thing to do again and again.
+type Chore struct {
+	Name string // also the folder under functions/ and the resource in template.yaml
+	Run  func(context.Context, *broker.Broker) error
+}
+
+// Unfinished moves what was received too often to dead-letter queues, and finishes changes and deletions that were left
+// half done. It is due every minute.
+var Unfinished = Chore{"sweep-unfinished", func(ctx context.Context, b *broker.Broker) error { return b.Tick(ctx) }}
+
+// historyMillis is how long the history of finished messages is kept: as long as entries of the log live on DynamoDB,
+// which removes them then by itself.
+const historyMillis = 15 * 24 * 60 * 60 * 1000
+
+// Expired replaces worn data keys, discards messages past their retention, writes snapshots, and destroys the keys of
+// queues that were deleted long ago. It is due every few minutes.
+var Expired = Chore{"sweep-expired", func(ctx context.Context, b *broker.Broker) error {
+	return b.Maintain(ctx, broker.History{Before: b.Now() - historyMillis})
+}}
+
+// Chores lists all, for the tests that hold functions/, template.yaml and this list equal.
+func Chores() []Chore { return []Chore{Unfinished, Expired} }
