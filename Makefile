@@ -79,7 +79,7 @@ infra: ## Deploy what has state to your AWS account (STACK=leaselog DEPLOYMENT=l
 deploy: functions ## Deploy the functions beside it (STACK=leaselog ARCH=arm64|amd64 PARAMETERS=...)
 	$(sam) deploy --template-file dist/template.yaml --stack-name $(STACK)-functions --no-fail-on-empty-changeset \
 		--resolve-s3 --capabilities CAPABILITY_IAM \
-		--parameter-overrides Infra=$(STACK) Architecture=$(subst amd64,x86_64,$(ARCH)) $(PARAMETERS)
+		--parameter-overrides InfraStack=$(STACK) Architecture=$(subst amd64,x86_64,$(ARCH)) $(PARAMETERS)
 
 .PHONY: functions
 functions: ## Build every function into dist/ (ARCH=arm64)
