@@ -57,6 +57,7 @@ func (f *function) open(ctx context.Context) (*Deployment, error) {
 		return nil, err
 	}
 	t := f.telemetry
+	c.Unattended = true
 	c.Logger, c.Meter, c.Failed, c.Consumed = t.logger, t, t.Failed, t.consumed
 	f.deployment, err = Open(ctx, c)
 	return f.deployment, err
