@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"net/http"
 	"testing"
 	"time"
@@ -130,8 +131,12 @@ func TestLog(t *testing.T) {
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
 
-// TestLogUnderFaults runs it with every fault that a caller can meet.
+// TestLogUnderFaults runs it with every fault that a caller can meet, with fewer random runs of each.
 func TestLogUnderFaults(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		flag.Set("rapid.checks", "20")
+		defer flag.Set("rapid.checks", checks.DefValue)
+	}
 	d := startDatabase(t)
 	eventlogtest.RunUnderFaults(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
