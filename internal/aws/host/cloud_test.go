@@ -226,12 +226,13 @@ func (c *cloud) tick(chore sweep.Chore) {
 }
 
 // ask invokes with the time that a function has.
-func (p *process) ask(e lambdaevents.APIGatewayV2HTTPRequest) lambdaevents.APIGatewayV2HTTPResponse {
-	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), 26*time.Second)
+func (p *process) ask(e event) response { return p.askWithin(26*time.Second, e) }
+
+func (p *process) askWithin(timeout time.Duration, e event) response {
+	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
 	ctx = lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: "lambda-" + e.RequestContext.RequestID})
-	ctx = context.WithValue(ctx, "x-amzn-trace-id", e.Headers["x-amzn-trace-id"]) //nolint:staticcheck // the key of aws-lambda-go
+	ctx = context.WithValue(ctx, traceKey, e.Headers["x-amzn-trace-id"])
 	answer, err := p.invoke(ctx, e)
 	p.must(err)
 	return answer

@@ -130,7 +130,7 @@ func TestPanic(t *testing.T) {
 	}))
 	e := event{RawPath: "/"}
 	e.RequestContext.RequestID = "gateway-1"
-	a, err := invoke(context.WithValue(t.Context(), "x-amzn-trace-id", "Root=1-2"), e) //nolint:staticcheck // the key of aws-lambda-go
+	a, err := invoke(context.WithValue(t.Context(), traceKey, "Root=1-2"), e)
 	if err != nil || a.StatusCode != 500 || !strings.Contains(a.Body, `"code":"INTERNAL"`) || strings.Contains(a.Body, "disco") || a.Headers["Half"] != "" {
 		t.Errorf("%+v %v", a, err)
 	}

@@ -27,11 +27,10 @@ type needs map[string][]awsCall
 
 func (n needs) add(name string, calls []awsCall) { n[name] = append(n[name], calls...) }
 
-// TestFunctions runs every function on its event against AWS on this machine, each time in a process of its own and in
+// functions runs every function on its event against AWS on this machine, each time in a process of its own and in
 // several circumstances; and holds what they called to exactly what template.yaml allows each of them: nothing that is
 // not allowed, and no permission that nobody needs.
-func TestFunctions(t *testing.T) {
-	c := newCloud(t)
+func functions(c *cloud, t *testing.T) {
 	called := needs{}
 	c.tick(sweep.Unfinished) // the first process of the deployment, which makes its secret
 	called.add(sweep.Unfinished.Name, c.taken())
