@@ -67,10 +67,12 @@ const (
 	// clockOffMax is how far the clock of this process may be from DynamoDB's, which is told in whole seconds: one
 	// second must do, five must not.
 	clockOffMax = 3 * time.Second
-	// clockSpread is the longest exchange that tells anything.
-	clockSpread = 2 * time.Second
+	// clockSpread is the longest exchange that tells that a clock is right.
+	clockSpread = time.Second
 	// clockAge is how long a comparison holds.
 	clockAge = 15 * time.Minute
 	// clockAgain is the time between two looks while the clock is wrong.
 	clockAgain = time.Second
+	// clockTries is how often DynamoDB is asked before its answers count as too slow to tell.
+	clockTries = 3
 )

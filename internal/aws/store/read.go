@@ -53,7 +53,7 @@ func (s *Store) read(ctx context.Context, name eventlog.Stream, from eventlog.Se
 	r := reading{Store: s, limits: l}
 	began, first := s.now(), true
 	known, ok := s.ends.get(name)
-	atEnd := from == 0 || ok && known.seq == from // no entry covers it from before
+	bound := from == 0 || ok && known.seq == from // where an entry ends, so that none before covers it
 	for it, err := range s.query(ctx, s.entriesFrom(name, from, l)) {
 		if err != nil {
 			return nil, err
@@ -66,8 +66,8 @@ func (s *Store) read(ctx context.Context, name eventlog.Stream, from eventlog.Se
 			continue
 		}
 		if first && next.Seq != from {
-			if err := r.begin(ctx, name, from, atEnd); err != nil {
-				return nil, err
+			if full, err := r.begin(ctx, name, from, bound); full || err != nil {
+				return r.found, err
 			}
 			if len(r.found) == 0 {
 				return nil, &gap{name, from, next}
@@ -78,8 +78,8 @@ func (s *Store) read(ctx context.Context, name eventlog.Stream, from eventlog.Se
 			return r.found, err
 		}
 	}
-	if first && !atEnd {
-		if err := r.begin(ctx, name, from, false); err != nil {
+	if first && !bound {
+		if _, err := r.begin(ctx, name, from, false); err != nil {
 			return nil, err
 		}
 	}
@@ -92,16 +92,15 @@ func (s *Store) read(ctx context.Context, name eventlog.Stream, from eventlog.Se
 }
 
 // begin adds the entry that covers from and begins before it, if there is one.
-func (r *reading) begin(ctx context.Context, name eventlog.Stream, from eventlog.Seq, none bool) error {
+func (r *reading) begin(ctx context.Context, name eventlog.Stream, from eventlog.Seq, none bool) (full bool, err error) {
 	if none {
-		return nil
+		return false, nil
 	}
 	cover, ok, err := r.covering(ctx, name, from-1, !r.limits.HeadersOnly)
 	if err != nil || !ok || cover.Next() <= from {
-		return err
+		return false, err
 	}
-	_, err = r.add(ctx, cover)
-	return err
+	return r.add(ctx, cover)
 }
 
 // add takes an entry, unless the read has enough or a gap comes before it.
@@ -115,7 +114,7 @@ func (r *reading) add(ctx context.Context, next row) (full bool, err error) {
 		size = next.size()
 	}
 	r.size += size
-	if n > 0 && (r.found[n-1].Next() != next.Seq || r.limits.Entries > 0 && n >= r.limits.Entries || r.limits.Bytes > 0 && r.size > r.limits.Bytes) {
+	if n > 0 && (r.found[n-1].Next() != next.Seq || r.limits.Bytes > 0 && r.size > r.limits.Bytes) {
 		return true, nil
 	}
 	if !r.limits.HeadersOnly {
@@ -124,7 +123,7 @@ func (r *reading) add(ctx context.Context, next row) (full bool, err error) {
 		}
 	}
 	r.found = append(r.found, next.Entry)
-	return false, nil
+	return r.limits.Entries > 0 && n+1 >= r.limits.Entries, nil // without asking for the next page
 }
 
 // entriesFrom asks for the entries that begin at from or behind.
