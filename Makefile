@@ -13,10 +13,14 @@ FUZZTIME ?= 10s
 BENCH ?= .
 FROM ?= 1
 KILLS ?= 200
+STACK ?= leaselog
+DEPLOYMENT ?= $(STACK)
+ARCH ?= arm64
+sam = "$$(scripts/sam/install.sh)" scripts/sam/run.py
 
 .PHONY: help
 help: ## Print the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 .PHONY: run
 run: build ## Start the server with its embedded store (LISTEN=127.0.0.1:8080, DATA=leaselog-data)
@@ -61,6 +65,25 @@ crash: ## Kill the server again and again under load (KILLS=200)
 .PHONY: cover
 cover: ## Say how much of each package the tests reach
 	scripts/cover.sh
+
+.PHONY: localstack
+localstack: ## Run LocalStack with infra/ in it until Ctrl-C (STACK=leaselog)
+	exec go run ./scripts/localstack -stack $(STACK)
+
+.PHONY: infra
+infra: ## Deploy what has state to your AWS account (STACK=leaselog DEPLOYMENT=leaselog PARAMETERS="AlarmTopic=arn:...")
+	$(sam) deploy --template-file infra/template.yaml --stack-name $(STACK) --no-fail-on-empty-changeset \
+		--parameter-overrides Deployment=$(DEPLOYMENT) $(PARAMETERS)
+
+.PHONY: deploy
+deploy: functions ## Deploy the functions beside it (STACK=leaselog ARCH=arm64|amd64 PARAMETERS=...)
+	$(sam) deploy --template-file dist/template.yaml --stack-name $(STACK)-functions --no-fail-on-empty-changeset \
+		--resolve-s3 --capabilities CAPABILITY_IAM \
+		--parameter-overrides InfraStack=$(STACK) Architecture=$(subst amd64,x86_64,$(ARCH)) $(PARAMETERS)
+
+.PHONY: functions
+functions: ## Build every function into dist/ (ARCH=arm64)
+	scripts/functions.sh $(ARCH) dist
 
 .PHONY: need
 need:

@@ -18,6 +18,5 @@ export FILESYSTEM_ROOT=$dir/fs XDG_CACHE_HOME=$dir/cache OVERRIDE_IN_DOCKER=0 # 
 export GATEWAY_LISTEN=0.0.0.0:$port LOCALSTACK_HOST=127.0.0.1:$port
 export DISABLE_EVENTS=1 SKIP_SSL_CERT_DOWNLOAD=1 DNS_ADDRESS=0 # it tells nobody, fetches nothing and serves no names
 export ENABLE_CONFIG_UPDATES=1                                 # tests switch its faults on and off
-export PYTHONDONTWRITEBYTECODE=
 cd "$dir"
 exec "$python" "$here/run.py"

@@ -14,7 +14,6 @@ CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false -tags l
 for binary in "$dist"/all/*; do
 	name=${binary##*/}
 	mkdir -p "$dist/$name"
-	mv -f "$binary" "$dist/$name/bootstrap"
+	ln -f "$binary" "$dist/$name/bootstrap" # it stays where the linker looks whether it is up to date
 done
-rmdir "$dist/all"
 sed -E 's#(CodeUri: *)(\./)?functions/#\1#' template.yaml >"$dist/template.yaml"

@@ -36,7 +36,7 @@ fi
 if [ ! -e "$dir/whole" ]; then
 	rm -rf "$dir"
 	"$uv/bin/uv" venv -q --python "$python" "$dir"
-	"$uv/bin/uv" pip install -q --python "$dir/bin/python" --require-hashes -r "$pins"
+	"$uv/bin/uv" pip install -q --compile-bytecode --python "$dir/bin/python" --require-hashes -r "$pins"
 	touch "$dir/whole"
 fi
 echo "$dir/bin/python"

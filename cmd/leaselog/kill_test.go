@@ -43,7 +43,7 @@ func TestKill(t *testing.T) {
 	for k := range kills {
 		<-time.After(time.Duration(50+chance.IntN(450)) * time.Millisecond)
 		s.kill(t)
-		if k%max(1, kills/8) == 0 { // it reads all that there is, which grows
+		if k%max(1, kills/40) == 0 { // it reads all that there is, which grows
 			s.check(t)
 		}
 		s.start(t)
@@ -51,7 +51,7 @@ func TestKill(t *testing.T) {
 	<-time.After(200 * time.Millisecond)
 	stop()
 	workers.Wait()
-	drain(t, s, l)
+	drain(t.Context(), s, l)
 	s.stop(t)
 	l.account(t)
 	s.check(t)
@@ -62,9 +62,11 @@ func TestKill(t *testing.T) {
 func sendPlain(ctx context.Context, s *server, l *ledger, worker int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		body := fmt.Sprintf("plain %d %d", worker, n)
-		if s.call(ctx, "POST", "/v1/queues/plain/messages", map[string]any{"body": body}, nil) == nil {
-			l.sent(body)
+		if s.call(ctx, "POST", "/v1/queues/plain/messages", map[string]any{"body": body}, nil) != nil {
+			pause(ctx)
+			continue
 		}
+		l.sent(body)
 	}
 }
 
@@ -78,7 +80,16 @@ func sendOrdered(ctx context.Context, s *server, l *ledger, worker int) {
 				l.sent(body)
 				break
 			}
+			pause(ctx)
 		}
+	}
+}
+
+// pause leaves the machine to others while the server is away.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(2 * time.Millisecond):
 	}
 }
 
@@ -101,6 +112,7 @@ func takeSome(ctx context.Context, s *server, l *ledger, queue string, leave fun
 	var got received
 	began := l.now()
 	if s.call(ctx, "POST", "/v1/queues/"+queue+"/messages/receive", map[string]any{"max_messages": 5, "wait_time_seconds": 1}, &got) != nil {
+		pause(ctx)
 		return 0
 	}
 	for _, m := range got.Messages {
@@ -117,14 +129,16 @@ func takeSome(ctx context.Context, s *server, l *ledger, queue string, leave fun
 }
 
 // drain takes everything that is left, until nothing has come for longer than a lease.
-func drain(t *testing.T, s *server, l *ledger) {
-	for _, queue := range []string{"plain", "ordered.fifo"} {
-		for quiet := 0; quiet < 4; {
-			if takeSome(t.Context(), s, l, queue, func() bool { return false }) > 0 {
-				quiet = 0
-			} else {
-				quiet++
+func drain(ctx context.Context, s *server, l *ledger) {
+	var workers sync.WaitGroup
+	for _, queue := range []string{"plain", "plain", "plain", "ordered.fifo", "ordered.fifo", "ordered.fifo", "ordered.fifo"} {
+		workers.Go(func() {
+			for quiet := 0; quiet < 4 && ctx.Err() == nil; quiet++ {
+				for takeSome(ctx, s, l, queue, func() bool { return false }) > 0 {
+					quiet = 0
+				}
 			}
-		}
+		})
 	}
+	workers.Wait()
 }

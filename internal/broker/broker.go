@@ -45,7 +45,10 @@ type Config struct {
 	Turn func(runner string)
 	// Jitter gives a random duration below most, for pauses between attempts; default: math/rand's.
 	Jitter func(most time.Duration) time.Duration
-	Meter  Meter // hears what is done; default: nobody
+	// Ready returns when the log would write what is decided now next, so that whatever comes until then is decided
+	// with it. A runner calls it before it takes its commands. Default: always.
+	Ready func(ctx context.Context)
+	Meter Meter // hears what is done; default: nobody
 }
 
 // Broker serves the queues of one log.
@@ -97,6 +100,9 @@ func New(c Config) (*Broker, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Ready == nil {
+		c.Ready = func(context.Context) {}
 	}
 	if c.Meter == nil {
 		c.Meter = unmetered{}

@@ -150,6 +150,7 @@ func (r *runner) loop() {
 	defer timer.Stop()
 	for {
 		r.turn()
+		r.b.Ready(r.b.life)
 		cmds, stopped := r.take()
 		if len(cmds) == 0 && stopped != nil {
 			r.unpark(stopped)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -45,6 +46,38 @@ func TestLostBlockIsForgotten(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.want(bodies(w.receive(q, 1)), "theirs")
 	}, shared)
+}
+
+// What comes while the log is busy is decided together, in one commit.
+func TestReadyGathers(t *testing.T) {
+	var gate atomic.Value // of a channel that is closed when the log is ready again
+	inWorld(t, func(w *world) {
+		q := w.create("q", false)
+		w.send(q, "warm")
+		w.drain(q)
+		busy := make(chan struct{})
+		gate.Store(busy)
+		before := w.log.Calls(eventlogtest.OpCommit)
+		var work sync.WaitGroup
+		for i := range 5 {
+			work.Go(func() { w.send(q, texts("m", 5)[i]) })
+		}
+		synctest.Wait()
+		if n := w.log.Calls(eventlogtest.OpCommit) - before; n > 1 { // the first may have been taken already
+			t.Errorf("%d commits while the log was busy", n)
+		}
+		close(busy)
+		work.Wait()
+		if n := w.log.Calls(eventlogtest.OpCommit) - before; n > 2 {
+			t.Errorf("5 sends took %d commits", n)
+		}
+	}, func(c *Config) {
+		c.Ready = func(context.Context) {
+			if busy, ok := gate.Load().(chan struct{}); ok {
+				<-busy
+			}
+		}
+	})
 }
 
 // A receive whose leases have ended when its commit stands hands nothing out (promise 3).

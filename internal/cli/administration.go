@@ -11,7 +11,7 @@ import (
 // administration is what the commands about keys and accounts share: the directory that they act on.
 type administration struct {
 	Program
-	data string
+	backing
 }
 
 // administer makes the command that the others stand under.
@@ -23,19 +23,19 @@ func (p Program) administer(name, short, long string) (*administration, *cobra.C
 		Long: long + `
 
 The commands act on a data directory: through the server that runs on it, or on its store where none runs. Who may use
-the directory's files may do so; there is no password.`,
+the directory's files may do so; there is no password. With --store dynamodb they act on a deployment in AWS, and who may
+use its tables and its key may do so.`,
 		Args: cobra.NoArgs,
 		RunE: needsCommand,
 	}
-	cmd.PersistentFlags().StringVar(&a.data, "data", "./leaselog-data", "directory of the log and its key")
-	_ = cmd.MarkPersistentFlagDirname("data")
+	a.flags(cmd)
 	return a, cmd
 }
 
 // with wraps a command's work on the directory; create says that it may make one.
 func (a *administration) with(create bool, work func(context.Context, *admin.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := admin.Open(a.data, create)
+		c, err := a.backing.administration(cmd, create)
 		if err != nil {
 			return err
 		}

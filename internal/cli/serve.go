@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/pprof"
 	"syscall"
 
@@ -17,26 +16,38 @@ import (
 
 func (p Program) serve() *cobra.Command {
 	var c host.Config
+	var where backing
 	var level slog.Level
 	var format, cpuProfile string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Start the server with its embedded store",
-		Long: `Start the server with its embedded store.
+		Short: "Start the server",
+		Long: `Start the server with its embedded store, or on a deployment in AWS.
 
-It keeps everything in the data directory: the log, sealed, and the key that opens it. It stops on SIGTERM or
-SIGINT: waiting receives are answered, what runs is finished, and the store is closed.
+It keeps everything in the data directory: the log, sealed, and the key that opens it. With --store dynamodb it keeps
+everything in the tables of a deployment in AWS, beside its functions and any number of other servers. It stops on
+SIGTERM or SIGINT: waiting receives are answered, what runs is finished, and the store is closed.
 
 While there are no access keys the server is in development mode: it takes any bearer token, key pair or signature.
 The first key ends that mode at once (leaselog keys create); --dev keeps it. That mode is for loopback: on any other
-address the server starts only when there are keys, and never with --dev.`,
+address the server starts only when there are keys, and never with --dev. On a deployment in AWS credentials are
+verified from the start, unless --dev is given.`,
+		Example: `  leaselog serve
+  leaselog serve --listen 127.0.0.1:9000 --data /var/lib/leaselog
+  AWS_REGION=eu-west-1 leaselog serve --store dynamodb --stack leaselog`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Logger, err = p.logger(level, format); err != nil {
 				return err
 			}
-			c.Version = p.Version
+			remote, err := where.remote(cmd)
+			if err != nil {
+				return err
+			}
+			if c.Version, c.Data = p.Version, where.data; remote {
+				c.Open = where.shared(cmd.Context(), c)
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
 			h, err := host.Open(c)
@@ -54,12 +65,12 @@ address the server starts only when there are keys, and never with --dev.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 takes a free one")
-	f.StringVar(&c.Data, "data", "./leaselog-data", "directory for the log and its key")
-	f.StringVar(&c.Region, "region", "local", "region in the names of resources")
+	where.flags(cmd)
+	f.StringVar(&c.Region, "region", "", "region in the names of resources (default: local, or that of AWS)")
 	f.BoolVar(&c.Dev, "dev", false, "take any credentials though there are keys; on loopback only")
 	f.StringVar(&c.TLSCert, "tls-cert", "", "file with the server's certificate and its chain, in PEM: serve https")
 	f.StringVar(&c.TLSKey, "tls-key", "", "file with the certificate's key, in PEM")
-	f.IntVar(&c.Shards, "shards", 1, "shards of new standard queues")
+	f.IntVar(&c.Shards, "shards", 0, "shards of new standard queues (default: 1, or 4 with dynamodb)")
 	f.DurationVar(&c.HistoryAge, "history-age", 0, "how long to keep the history of finished messages (default 24h)")
 	f.Uint64Var(&c.HistoryBytes, "history-bytes", 0, "size of the store beyond which history is dropped earlier (default 10 GB)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -110,10 +121,6 @@ func watched(h *host.Host) string {
 
 // welcome says where the server is, how the official clients find it, and where the data lies.
 func welcome(w io.Writer, h *host.Host) {
-	data := h.Data
-	if absolute, err := filepath.Abs(data); err == nil {
-		data = absolute
-	}
 	url := h.URL()
 	fmt.Fprintf(w, `leaselog is ready at %s
 
@@ -122,10 +129,10 @@ func welcome(w io.Writer, h *host.Host) {
     export BASALTIC_ENDPOINT_URL_QUEUE=%s
     export BASALTIC_ENDPOINT_URL_IAM=%s
 %s
-  Data: %s (sealed; the key is %s)
+  Data: %s
   Watch: %s
   Stop: Ctrl-C
-`, url, mode(h), url, url, token(h), data, filepath.Join(data, "key"), watched(h))
+`, url, mode(h), url, url, token(h), h.Place, watched(h))
 }
 
 // mode says how callers are known.
@@ -137,11 +144,11 @@ func mode(h *host.Host) string {
 `
 	case h.Unlocked():
 		return `  Development mode: any bearer token, key pair or signature is taken and belongs to the account "local".
-  The first access key ends it: leaselog keys create --data ` + h.Data + `
+  The first access key ends it: ` + h.Manage + `
 
 `
 	}
-	return `  Credentials are verified. Keys are made with: leaselog keys create --data ` + h.Data + `
+	return `  Credentials are verified. Keys are made with: ` + h.Manage + `
 
 `
 }

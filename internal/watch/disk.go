@@ -33,3 +33,15 @@ func (w *Watch) Synced(commits, bytes int, took time.Duration) {
 	w.disk.commits.Observe(float64(commits))
 	w.disk.bytes.Add(float64(bytes))
 }
+
+// newRemote makes the counter of what a remote store charges for.
+func newRemote() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leaselog_dynamodb_units_total",
+		Help: "Capacity units that calls to DynamoDB took, by operation; kind is read or write."}, []string{"operation", "kind"})
+}
+
+// Consumed hears what a call to DynamoDB took.
+func (w *Watch) Consumed(operation string, readUnits, writeUnits float64) {
+	w.remote.WithLabelValues(operation, "read").Add(readUnits)
+	w.remote.WithLabelValues(operation, "write").Add(writeUnits)
+}

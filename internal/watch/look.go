@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,15 +29,19 @@ const (
 	lookTimeout = 2 * time.Second
 )
 
-// Look adds what is read at each scrape.
+// Look adds what is read at each scrape, and what is counted of the store: the embedded one, or the remote one where d
+// is nil.
 func (w *Watch) Look(q Queues, d Disk) error {
-	return w.registry.Register(&looker{queues: q, disk: d})
+	if d == nil {
+		return errors.Join(w.register(&looker{queues: q}, w.remote)...)
+	}
+	return errors.Join(append(w.register(w.disk.all()...), w.registry.Register(&looker{queues: q, disk: d}))...)
 }
 
 // looker reads everything at a scrape and keeps nothing.
 type looker struct {
 	queues Queues
-	disk   Disk
+	disk   Disk // nil: none
 }
 
 func description(name, help string, labels ...string) *prometheus.Desc {
@@ -79,6 +84,9 @@ func (l *looker) Collect(to chan<- prometheus.Metric) {
 	gauge(queuesOpen, float64(s.Queues))
 	gauge(shardsOpen, float64(s.Shards))
 	gauge(notCounted, float64(left))
+	if l.disk == nil {
+		return
+	}
 	gauge(storeBytes, float64(l.disk.Size()))
 	healthy := 1.0
 	if l.disk.Healthy() != nil {

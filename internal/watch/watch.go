@@ -35,12 +35,13 @@ type Watch struct {
 	requests requests
 	work     work
 	disk     disk
-	tracer   *tracer // nil: off
+	remote   *prometheus.CounterVec // capacity units of the remote store
+	tracer   *tracer                // nil: off
 }
 
 // New makes a watch. What is asked of the broker and the store is added by [Watch.Look], once they are there.
 func New(c Config) (*Watch, error) {
-	w := &Watch{logger: c.Logger, registry: prometheus.NewRegistry(), requests: newRequests(c.Operations), work: newWork(), disk: newDisk()}
+	w := &Watch{logger: c.Logger, registry: prometheus.NewRegistry(), requests: newRequests(c.Operations), work: newWork(), disk: newDisk(), remote: newRemote()}
 	if w.logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
 	}
@@ -50,7 +51,6 @@ func New(c Config) (*Watch, error) {
 	problems := w.register(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	problems = append(problems, w.register(w.requests.all()...)...)
 	problems = append(problems, w.register(w.work.all()...)...)
-	problems = append(problems, w.register(w.disk.all()...)...)
 	if c.Traces != "" {
 		var err error
 		w.tracer, err = newTracer(c, w.logger)

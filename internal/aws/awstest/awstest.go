@@ -22,7 +22,9 @@ import (
 )
 
 const (
-	region         = "eu-west-1"
+	// Region is where everything is said to be.
+	Region = "eu-west-1"
+
 	installTimeout = 15 * time.Minute // a compilation of dynoxide, or a pull of the images
 	startTimeout   = 2 * time.Minute
 	deployTimeout  = 3 * time.Minute
@@ -129,7 +131,7 @@ func environment() []string {
 	kept := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "SAM_") || strings.HasPrefix(v, "LEASELOG_")
 	})
-	return append(kept, "AWS_REGION="+region, "AWS_DEFAULT_REGION="+region, "AWS_ACCESS_KEY_ID=test",
+	return append(kept, "AWS_REGION="+Region, "AWS_DEFAULT_REGION="+Region, "AWS_ACCESS_KEY_ID=test",
 		"AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE="+os.DevNull,
 		"AWS_SHARED_CREDENTIALS_FILE="+os.DevNull, "SAM_CLI_TELEMETRY=0", "SAM_CLI_POLL_DELAY=0.2")
 }

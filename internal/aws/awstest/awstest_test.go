@@ -25,6 +25,8 @@ func TestAWS(t *testing.T) {
 	a := New(t, Config{Containers: true, Progress: t.Output()})
 	f := fixture(t, a)
 	t.Run("infra", func(t *testing.T) { testInfra(t, a) })
+	t.Run("restored infra", func(t *testing.T) { testRestored(t, a) })
+	t.Run("templates", func(t *testing.T) { testTemplates(t, a) })
 	t.Run("stream", func(t *testing.T) { testStream(t, a, f) })
 	t.Run("API", func(t *testing.T) { testAPI(t, a, f) })
 	t.Run("invoke", func(t *testing.T) { testInvoke(t, a, f) })
@@ -61,13 +63,8 @@ func testInfra(t *testing.T, a *AWS) {
 		d[0].DestinationStatus != types.DestinationStatusActive {
 		t.Errorf("the log's changes go to %+v, want %s, active", d, first["StreamArn"])
 	}
-	key, err := kms.New(kms.Options{BaseEndpoint: &a.Endpoint, Region: region, Credentials: credentials{}}).
-		DescribeKey(t.Context(), &kms.DescribeKeyInput{KeyId: aws.String("alias/" + stack)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *key.KeyMetadata.Arn != first["KeyArn"] {
-		t.Errorf("the alias is %s, want %s", *key.KeyMetadata.Arn, first["KeyArn"])
+	if arn := alias(t, a, stack); arn != first["KeyArn"] {
+		t.Errorf("the alias is %s, want %s", arn, first["KeyArn"])
 	}
 	again, err := a.Infra(t.Context(), stack)
 	if err != nil {
@@ -75,6 +72,61 @@ func testInfra(t *testing.T, a *AWS) {
 	}
 	if !maps.Equal(first, again) {
 		t.Errorf("deployed again, the stack is %v, want %v", again, first)
+	}
+}
+
+// alias gives the key that a stack's alias leads to.
+func alias(t *testing.T, a *AWS, stack string) string {
+	t.Helper()
+	client := kms.New(kms.Options{BaseEndpoint: &a.Endpoint, Region: Region, Credentials: credentials{}})
+	key, err := client.DescribeKey(t.Context(), &kms.DescribeKeyInput{KeyId: aws.String("alias/" + stack)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *key.KeyMetadata.Arn
+}
+
+// testRestored deploys infra/ around tables that are there already, for which nothing may be made.
+func testRestored(t *testing.T, a *AWS) {
+	key := alias(t, a, stack)
+	const restored = "restored"
+	out, err := a.Infra(t.Context(), restored, "Deployment="+stack, "RestoredKey="+key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out["Deployment"] != stack || out["KeyArn"] != key || out["LogTable"] != restored+"-log" || out["StreamArn"] == "" {
+		t.Errorf("the outputs are %v", out)
+	}
+	if got := alias(t, a, restored); got != key {
+		t.Errorf("the alias leads to %s, want the old key %s", got, key)
+	}
+	tables, err := database(a).ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{stack + "-claims", stack + "-log", stack + "-views"}; !slices.Equal(slices.Sorted(slices.Values(tables.TableNames)), want) {
+		t.Errorf("the tables are %v, want %v", tables.TableNames, want)
+	}
+}
+
+// testTemplates lets SAM CLI and cfn-lint judge every template that is deployed.
+func testTemplates(t *testing.T, a *AWS) {
+	list, err := exec.Command("git", "-C", a.root, "ls-files", "template.yaml", "*/template.yaml", ":!*/testdata/*").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates := strings.Fields(string(list))
+	if !slices.Contains(templates, "infra/template.yaml") {
+		t.Errorf("git knows the templates %q only", templates)
+	}
+	for _, name := range templates {
+		cmd, err := a.sam(t.Context(), "validate", "--lint", "--template", filepath.Join(a.root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := output(cmd, (*exec.Cmd).Start); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 }
 
@@ -226,7 +278,7 @@ func fixture(t *testing.T, a *AWS) Functions {
 }
 
 func database(a *AWS) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{BaseEndpoint: &a.Endpoint, Region: region, Credentials: credentials{}})
+	return dynamodb.New(dynamodb.Options{BaseEndpoint: &a.Endpoint, Region: Region, Credentials: credentials{}})
 }
 
 // credentials are any: LocalStack looks at their form only.

@@ -1,6 +1,9 @@
 package awstest
 
 import (
+	"bufio"
+	"io"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +52,49 @@ func TestBoxEnds(t *testing.T) {
 	if err := b.start(exec.Command("true")); err == nil {
 		t.Error("a box that ended takes commands")
 	}
+}
+
+// TestMain is a maker of a box that does not live to close it, where TestBoxEndsWithItsMaker asks for one.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(makerDir)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	b, err := newBox(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "600")
+	cmd.Stdout = os.Stdout
+	if err := b.start(cmd); err != nil {
+		log.Fatal(err)
+	}
+	os.Stdout.WriteString("ready\n")
+	select {}
+}
+
+const makerDir = "AWSTEST_MAKER_DIR"
+
+// TestBoxEndsWithItsMaker kills a process that has a box with something in it.
+func TestBoxEndsWithItsMaker(t *testing.T) {
+	maker := exec.Command(os.Args[0])
+	maker.Env = append(os.Environ(), makerDir+"="+t.TempDir())
+	out, err := maker.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := maker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); line != "ready\n" {
+		t.Errorf("the maker says %q, %v", line, err)
+	}
+	maker.Process.Kill()
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("read %d bytes, %v: want the end, since what is in the box ends with its maker", n, err)
+	}
+	maker.Wait()
 }
 
 func inBox(t *testing.T, b *box, script string, args ...string) string {

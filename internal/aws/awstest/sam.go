@@ -14,12 +14,17 @@ import (
 	"strings"
 )
 
-// Infra deploys infra/ as a stack of that name and gives the stack's outputs. The deployment has the stack's name too.
-func (a *AWS) Infra(ctx context.Context, stack string) (map[string]string, error) {
+// Infra deploys infra/ as a stack of that name and gives the stack's outputs. The deployment has the stack's name too,
+// unless a parameter like "Deployment=other" says otherwise.
+func (a *AWS) Infra(ctx context.Context, stack string, parameters ...string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, deployTimeout)
 	defer cancel()
-	cmd, err := a.sam(ctx, "deploy", "--template-file", filepath.Join(a.root, "infra/template.yaml"), "--stack-name", stack,
-		"--parameter-overrides", "Deployment="+stack, "--no-fail-on-empty-changeset", "--no-progressbar")
+	if !slices.ContainsFunc(parameters, func(p string) bool { return strings.HasPrefix(p, "Deployment=") }) {
+		parameters = append(parameters, "Deployment="+stack)
+	}
+	args := []string{"deploy", "--template-file", filepath.Join(a.root, "infra/template.yaml"), "--stack-name", stack,
+		"--no-fail-on-empty-changeset", "--no-progressbar", "--parameter-overrides"}
+	cmd, err := a.sam(ctx, append(args, parameters...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,14 @@ func (d *Deployment) Services() api.Services {
 	return api.Services{Broker: d.Broker, Auth: d.Verifier, Tokens: d.Verifier, Region: d.Region, Secret: marker[:], Logger: d.Logger, Failed: d.Failed}
 }
 
+// Healthy says why the tables cannot be reached, or nil.
+func (d *Deployment) Healthy(ctx context.Context) error {
+	if _, _, err := d.Log.Claim(ctx, rootClaim); err != nil {
+		return fmt.Errorf("the tables cannot be reached: %w", err)
+	}
+	return nil
+}
+
 // Close answers waiting receives with nothing and lets running commands finish.
 func (d *Deployment) Close() { d.Broker.Close() }
 

@@ -74,7 +74,12 @@ func direct(data string) (_ *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{http: http.Client{Transport: inside{Handler(d, func() {})}}, close: s.Close}, nil
+	return Over(d, s.Close), nil
+}
+
+// Over manages a directory that this process has opened. Close calls closing.
+func Over(d *auth.Directory, closing func() error) *Client {
+	return &Client{http: http.Client{Transport: inside{Handler(d, func() {})}}, close: closing}
 }
 
 // Close ends the client.

@@ -20,7 +20,7 @@ import (
 
 // world is a store with queues in it, that can be opened by a broker, to be tampered with, and to be verified.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	now    events.Instant
 	orders events.QueueID
@@ -231,5 +231,36 @@ func TestDamage(t *testing.T) {
 				t.Errorf("found %q, want %q", said, test.want)
 			}
 		})
+	}
+}
+
+// BenchmarkBacklog verifies stores of different depth: what an entry costs must not grow with the messages that wait.
+func BenchmarkBacklog(b *testing.B) {
+	for _, waiting := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
+			w := &world{t: b, dir: b.TempDir(), now: 1_800_000_000_000}
+			w.live(func(broker *broker.Broker) { w.backlog(broker, waiting) })
+			for b.Loop() {
+				if r := w.verify(); len(r.Damage) > 0 || int(r.Messages) != waiting {
+					b.Fatalf("%+v", r)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*waiting), "ns/message")
+		})
+	}
+}
+
+// backlog makes a FIFO group in which one message is leased and all others wait, looked at and passed over.
+func (w *world) backlog(b *broker.Broker, waiting int) {
+	ctx := w.t.Context()
+	q, err := b.Create(ctx, broker.CreateQueue{Account: "local", Name: "deep.fifo", Settings: events.Settings{Fifo: true,
+		LeaseSeconds: 600, RetentionSeconds: 86_400, MaxBytes: 1 << 18, KeyReuseSeconds: 300, DedupSeconds: 300}})
+	w.must(err)
+	for i := range waiting {
+		w.send(b, q.ID, broker.Outgoing{Message: events.Message{Body: []byte("x"), Group: "g", Dedup: fmt.Sprint(i)}})
+		if i%10 == 0 {
+			_, err := b.Receive(ctx, broker.Receive{Queue: q.ID, Max: 1})
+			w.must(err)
+		}
 	}
 }

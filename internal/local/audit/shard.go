@@ -37,6 +37,7 @@ func (s *shard) verify() {
 		s.end(w)
 	}
 	if lw.folded && s.fold {
+		l.whole(lw)
 		s.dropped(l.state, mw.drops)
 		if mw.folded {
 			s.together(l.state, m.state)
@@ -84,7 +85,8 @@ func (s *shard) dropped(l *queue.Ledger, drops []store.Range) {
 // ledgerFold folds a ledger.
 type ledgerFold struct {
 	*shard
-	state *queue.Ledger
+	state     *queue.Ledger
+	unchecked int // entries applied since the state was last checked as a whole
 }
 
 func (f *ledgerFold) begin() { f.state = queue.NewLedger(queue.DefaultLimits) }
@@ -111,12 +113,31 @@ func (f *ledgerFold) apply(e eventlog.Entry, folded bool) error {
 		f.state.Evolve(ev)
 	}
 	f.state.Settle()
-	f.state.Check()
+	f.check()
 	if h.Version != f.state.Version || h.High != f.state.High || h.Totals != f.state.Totals {
 		return fmt.Errorf("its header says version %d, high %d and totals %+v, its events give %d, %d and %+v",
 			h.Version, h.High, h.Totals, f.state.Version, f.state.High, f.state.Totals)
 	}
 	return nil
+}
+
+// check has the rules check all of their state now and then: it takes as long as there are pending messages, and must
+// not be paid again by each of them.
+func (f *ledgerFold) check() {
+	if f.unchecked++; f.unchecked*checkedShare >= f.state.Len() {
+		f.unchecked = 0
+		f.state.Check()
+	}
+}
+
+// checkedShare is how many pending messages are looked at for each entry, on average.
+const checkedShare = 32
+
+// whole checks the state at the end of the stream.
+func (f *ledgerFold) whole(w *walk) {
+	if err := w.guard(func() error { f.state.Check(); return nil }); err != nil {
+		w.finding(w.next, "its end: %v", err)
+	}
 }
 
 func (f *ledgerFold) differs(data []byte) string {

@@ -12,7 +12,6 @@ import (
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
-	"github.com/leaselog/leaselog/internal/local/keys"
 )
 
 // checkAccess refuses a configuration that contradicts itself.
@@ -40,17 +39,14 @@ func (c *Config) loopback() bool {
 }
 
 // openAccess decides how callers are known. Without keys the server is in development mode where only this machine can
-// reach it, and does not start anywhere else; the first key ends that mode at once.
-func (h *Host) openAccess(k *keys.Keys) error {
-	d, err := admin.Directory(h.store, k, h.clock.now)
+// reach it, and does not start anywhere else; the first key ends that mode at once. With a shared backing others make
+// keys, which this process would not notice: there development mode is only what --dev says.
+func (h *Host) openAccess() error {
+	has, err := h.Directory.HasKeys(context.Background())
 	if err != nil {
 		return err
 	}
-	has, err := d.HasKeys(context.Background())
-	if err != nil {
-		return err
-	}
-	verifier := &auth.Verifier{Directory: d, Region: h.Region, Logger: h.Logger}
+	verifier := &auth.Verifier{Directory: h.Directory, Region: h.Config.Region, Logger: h.Logger}
 	created := func() {}
 	switch {
 	case h.Dev:
@@ -58,6 +54,9 @@ func (h *Host) openAccess(k *keys.Keys) error {
 		created = func() { h.Logger.Warn("a key was made, but the server stays in development mode, as --dev says") }
 	case has:
 		h.scheme = verifier
+	case h.Shared:
+		h.scheme = verifier
+		h.Logger.Warn("there are no access keys yet, so nobody can use this server", "make one", h.Manage)
 	case h.loopback():
 		opening := auth.NewOpening(verifier)
 		h.scheme, h.open = opening, true
@@ -67,16 +66,18 @@ func (h *Host) openAccess(k *keys.Keys) error {
 			}
 		}
 	default:
-		return fmt.Errorf("there are no access keys yet, so anybody who reaches %s could use this server; make one first: leaselog keys create --data %s",
-			h.Listen, h.Data)
+		return fmt.Errorf("there are no access keys yet, so anybody who reaches %s could use this server; make one first: %s", h.Listen, h.Manage)
 	}
-	return h.openAdmin(d, created)
+	if h.Shared {
+		return nil // keys are managed in the backing, by any process
+	}
+	return h.openAdmin(created)
 }
 
 // openAdmin makes the socket for leaselog keys and leaselog accounts. The server is useful without it too, as on a file
 // system that has no sockets.
-func (h *Host) openAdmin(d *auth.Directory, created func()) (err error) {
-	h.admin = admin.Server(admin.Handler(d, created))
+func (h *Host) openAdmin(created func()) (err error) {
+	h.admin = admin.Server(admin.Handler(h.Directory, created))
 	if h.socket, err = admin.Listen(h.Data); err != nil {
 		h.socket = nil
 		h.Logger.Warn("access keys cannot be managed while the server runs; stop it to do so", "error", err)
@@ -97,6 +98,9 @@ func (h *Host) serveAdmin() {
 
 // closeAdmin ends administration: what runs is finished, in the store that is still open.
 func (h *Host) closeAdmin(ctx context.Context) {
+	if h.admin == nil {
+		return
+	}
 	if err := h.admin.Shutdown(ctx); err != nil {
 		h.admin.Close()
 	}

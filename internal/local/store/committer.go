@@ -199,6 +199,8 @@ func (c *committer) write() bool {
 	}
 	c.inst.shown.begin(c.claims)
 	began := time.Now()
+	c.inst.store.gate.close()
+	defer c.inst.store.gate.open()
 	if err := c.inst.db.Apply(c.batch, pebble.Sync); err != nil {
 		c.inst.fail(err)
 		return false

@@ -69,6 +69,7 @@ type Store struct {
 	failure error      // why writes are refused; nil while they are taken
 	inbox   []*request // what waits for the committer
 	flight  []*request // what the committer has taken and not answered
+	gate    gate
 }
 
 var _ eventlog.Log = (*Store)(nil)

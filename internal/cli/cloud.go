@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	awshost "github.com/leaselog/leaselog/internal/aws/host"
+
+	"github.com/leaselog/leaselog/internal/aws/account"
+	"github.com/leaselog/leaselog/internal/aws/store"
+	"github.com/leaselog/leaselog/internal/local/admin"
+	"github.com/leaselog/leaselog/internal/local/host"
+	"github.com/leaselog/leaselog/internal/sweep"
+	metrics "github.com/leaselog/leaselog/internal/watch"
+)
+
+// backing are the flags that say where everything is kept: in a data directory, or in AWS.
+type backing struct {
+	store, data       string
+	stack, deployment string
+}
+
+const (
+	embedded = "embedded"
+	dynamodb = "dynamodb"
+
+	// healthTimeout ends a look at the tables: whoever asks for /readyz does not wait long.
+	healthTimeout = 2 * time.Second
+)
+
+// flags adds them to a command and those below it.
+func (b *backing) flags(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&b.store, "store", embedded, "embedded, or dynamodb for the tables of a deployment in AWS")
+	f.StringVar(&b.data, "data", "./leaselog-data", "directory of the log and its key, for the embedded store")
+	f.StringVar(&b.stack, "stack", "leaselog", "stack of infra/ whose tables and key are used, for dynamodb;\ncredentials, region and endpoint are those of the AWS command line")
+	f.StringVar(&b.deployment, "deployment", "leaselog", "the stack's parameter Deployment, for dynamodb")
+	_ = cmd.MarkPersistentFlagDirname("data")
+	_ = cmd.RegisterFlagCompletionFunc("store", cobra.FixedCompletions([]string{embedded, dynamodb}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// remote says whether the flags name a deployment in AWS. Flags that mean nothing where they stand are refused.
+func (b *backing) remote(cmd *cobra.Command) (bool, error) {
+	idle := []string{"stack", "deployment"}
+	switch b.store {
+	case embedded:
+	case dynamodb:
+		idle = []string{"data", "history-age", "history-bytes"}
+	default:
+		return false, fmt.Errorf("--store must be %s or %s, not %q", embedded, dynamodb, b.store)
+	}
+	for _, name := range idle {
+		if cmd.Flags().Changed(name) {
+			return false, fmt.Errorf("--%s means nothing with --store %s", name, b.store)
+		}
+	}
+	return b.store == dynamodb, nil
+}
+
+// connect opens the deployment in AWS.
+func (b *backing) connect(ctx context.Context, c awshost.Config) (*awshost.Deployment, error) {
+	var err error
+	if c.AWS, err = account.Load(ctx); err != nil {
+		return nil, fmt.Errorf("the AWS configuration: %w", err)
+	}
+	if c.AWS.Region == "" {
+		return nil, fmt.Errorf("no AWS region is set: give AWS_REGION, or a profile that has one")
+	}
+	c.Tables = store.Tables{Log: b.stack + "-log", Claims: b.stack + "-claims", Views: b.stack + "-views"}
+	c.Key, c.Deployment = "alias/"+b.stack, b.deployment
+	return awshost.Open(ctx, c)
+}
+
+// shared is the backing of a server that works on a deployment in AWS, as any number of others may.
+func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch) (*host.Backing, error) {
+	return func(w *metrics.Watch) (*host.Backing, error) {
+		d, err := b.connect(ctx, awshost.Config{Region: c.Region, Shards: c.Shards, Logger: c.Logger, Meter: w, Consumed: w.Consumed})
+		if err != nil {
+			return nil, err
+		}
+		healthy := func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+			defer cancel()
+			return d.Healthy(ctx)
+		}
+		s := d.Services()
+		return &host.Backing{Broker: d.Broker, Directory: d.Directory, Secret: [32]byte(s.Secret), Region: d.Region, Healthy: healthy,
+			Tick:     d.Broker.Tick,
+			Maintain: func(ctx context.Context) error { return sweep.Expired.Run(ctx, d.Broker) },
+			Close:    func() error { return nil }, // the server has closed the broker, and nothing else is open
+			Shared:   true,
+			Place:    fmt.Sprintf("the DynamoDB tables %s-log, -claims and -views in %s (sealed; the key is KMS' alias/%s)", b.stack, d.AWS.Region, b.stack),
+			Manage:   strings.Join([]string{"leaselog keys create --store dynamodb --stack", b.stack, "--deployment", b.deployment}, " ")}, nil
+	}
+}
+
+// administration opens what the commands about keys and accounts act on.
+func (b *backing) administration(cmd *cobra.Command, create bool) (*admin.Client, error) {
+	remote, err := b.remote(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if !remote {
+		return admin.Open(b.data, create)
+	}
+	d, err := b.connect(cmd.Context(), awshost.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return admin.Over(d.Directory, func() error { d.Close(); return nil }), nil
+}
