@@ -89,9 +89,12 @@ func (p *picking) end() {
 
 // survey asks the rules, and fetches what they must see.
 func (p *picking) survey(ctx context.Context) (queue.Surveyed, error) {
-	s := p.shard
+	s, since := p.shard, p.state.Reached
+	if p.state.Mark != nil {
+		since = p.state.Mark.Position
+	}
 	for {
-		found := s.ledger.Look(queue.Survey{At: p.at, From: p.state.Reached, To: p.state.End, Max: min(moveLooksMax, p.b.Limits.Passed),
+		found := s.ledger.Look(queue.Survey{At: p.at, From: p.state.Reached, To: p.state.End, Since: since, Max: min(moveLooksMax, p.b.Limits.Passed),
 			Window: s.blocks.window(s.ledger.Cursor, s.sender.Tail)})
 		if found.Need == nil {
 			return found, nil

@@ -9,8 +9,11 @@ import (
 type Survey struct {
 	At       events.Instant
 	From, To events.Position
-	Max      int    // messages to give
-	Window   Window // what stands at the cursor and behind it
+	// Since, where it is before From, is the first message that was kept back by an earlier Survey and is still to be
+	// taken: what follows one of its like in a group is kept back too, though it may be free by now.
+	Since  events.Position
+	Max    int    // messages to give
+	Window Window // what stands at the cursor and behind it
 }
 
 // Found is a message that a Survey met.
@@ -23,7 +26,7 @@ type Found struct {
 	// Gone is true of one ahead that is past its retention: the cursor goes over it, and nothing else is to be done.
 	Gone bool
 	// Free says that it may be taken: nobody has it, it is due, it waits for no other move, and no earlier message of
-	// its group is kept back.
+	// its group is or was kept back.
 	Free bool
 }
 
@@ -123,10 +126,10 @@ func (s *surveying) free(group events.Hash, p events.Position, itself bool) bool
 	return itself && !closed
 }
 
-// keptBefore says whether a pending message of a group before a position is kept back.
+// keptBefore says whether a pending message of a group before a position is kept back, or was.
 func (s *surveying) keptBefore(group events.Hash, p events.Position) bool {
 	for m := s.pending.first(group); m != nil && m.Position < p; m = s.pending.after(m) {
-		if !s.expired(m, s.At) && s.kept(m) {
+		if !s.expired(m, s.At) && (s.kept(m) || m.Position >= s.Since && m.Position < s.From) {
 			return true
 		}
 	}

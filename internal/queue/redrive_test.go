@@ -22,6 +22,10 @@ func (m *machine) redrive(t *rapid.T) {
 	if m.ledger.Cursor > 0 {
 		c.From = events.Position(rapid.Uint64Range(0, uint64(m.ledger.Cursor)).Draw(t, "from"))
 	}
+	c.Since = c.From
+	if c.From > 0 && rapid.Bool().Draw(t, "marked") {
+		c.Since = events.Position(rapid.Uint64Range(0, uint64(c.From)).Draw(t, "since"))
+	}
 	known := m.ledger.Cursor
 	if k := len(c.Window.Blocks); k > 0 {
 		known = c.Window.Blocks[k-1].Next()
@@ -31,7 +35,7 @@ func (m *machine) redrive(t *rapid.T) {
 	for _, f := range s.Found {
 		have = append(have, fmt.Sprintf("%d ahead %t gone %t free %t received %d", f.Position, f.Info != nil, f.Gone, f.Free, f.Receives))
 	}
-	want, full := m.twin.survey(at, c.From, known, c.Max)
+	want, full := m.twin.survey(at, c.Since, c.From, known, c.Max)
 	if !slices.Equal(have, want) || s.Full != full {
 		t.Fatalf("found, full %t:\n%s\nthe twin says %t:\n%s", s.Full, strings.Join(have, "\n"), full, strings.Join(want, "\n"))
 	}
@@ -66,7 +70,7 @@ func (m *machine) take(t *rapid.T, at events.Instant, found []queue.Found) {
 }
 
 // survey tells what a move task meets, by looking at every message before known.
-func (w *twin) survey(at events.Instant, from, known events.Position, most int) (all []string, full bool) {
+func (w *twin) survey(at events.Instant, since, from, known events.Position, most int) (all []string, full bool) {
 	held, limit := w.count(func(m *twinMessage) bool { return w.pending(m) && m.held }), w.limits.LookAhead
 	if !w.settings.Fifo {
 		held, limit = w.count(func(m *twinMessage) bool { return w.pending(m) && !m.leased }), w.limits.Delayed
@@ -95,7 +99,7 @@ func (w *twin) survey(at events.Instant, from, known events.Position, most int) 
 				held++
 			}
 		}
-		if m.group != "" && !itself {
+		if m.group != "" && (!itself || m.position >= since && m.position < from) {
 			kept[m.group] = true
 		}
 	}
