@@ -347,6 +347,7 @@ func (g *group) claim(c command, err error) error {
 
 // met tells those whose claims stand already: they are answered from the first.
 func (g *group) met(err error) {
+	g.outdated(err)
 	for _, c := range g.all() {
 		if k := onceOf(c); k != nil {
 			k.once.spentBy(err, g.now)

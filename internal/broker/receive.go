@@ -337,6 +337,7 @@ func (c *receive) again(g *group) (found bool, err error) {
 
 // look asks the rules until they hand something out or there is nothing.
 func (c *receive) look(g *group) error {
+	g.opens = true
 	g.looking = c // not by defer: whoever recovers from a panic must know
 	err := c.find(g)
 	if g.looking = nil; err != nil {
