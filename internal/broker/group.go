@@ -201,6 +201,9 @@ func (g *group) build() (c eventlog.Commit, err error) {
 // sealed gives the append of an entry of the message stream.
 func (s *shard) sealed(ctx context.Context, seq events.Position, h *events.Header, header, plain []byte) (eventlog.Append, error) {
 	place := envelope.Place{Stream: string(s.messageStream), Seq: uint64(seq)}
+	if s.b.Packed {
+		plain = events.Pack(plain)
+	}
 	data, err := s.keys.Seal(ctx, s.b.Now(), s.ledger.Settings.KeyReuseSeconds, place, h.Key, header, plain)
 	return s.entry(seq, h, header, data), err
 }
