@@ -85,7 +85,8 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	}
 	nothing := func([]Delivery) []byte { return nil }
 	again := func(data []byte) ([]Delivery, bool, error) { return h.again(ctx, data) }
-	found, err := counted(ctx, b, nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
+	// A repeat finds its answer before it waits; a replay has nothing to find.
+	found, err := counted(ctx, b, !keyed(ctx), nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
 	if err == nil && b.Unattended {
 		h.tidy(ctx)
 	}
