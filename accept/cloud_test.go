@@ -60,7 +60,7 @@ func TestCloud(t *testing.T) {
 
 // flags name the deployment for the program's commands.
 func (c *cloud) flags() []string {
-	return []string{"--store", "dynamodb", "--stack", c.stack, "--deployment", c.stack}
+	return []string{"--store", "dynamodb", "--stack", c.stack}
 }
 
 // functions lets the clients judge what API Gateway and Lambda make of the functions.

@@ -47,6 +47,11 @@ func Start(t testing.TB) *DB {
 	if endpoint == "" {
 		endpoint = emulator(t)
 	}
+	return At(endpoint)
+}
+
+// At is a DynamoDB of this machine that runs already.
+func At(endpoint string) *DB {
 	return &DB{aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}}
 }
 
