@@ -2,55 +2,62 @@ package events
 
 import (
 	"bytes"
+	"compress/flate"
 	"fmt"
+	"io"
 	"sync"
-
-	"github.com/klauspost/compress/zstd"
 )
 
-// packMin is the size below which packing is not tried: the smallest unit that any store counts in is larger still.
-const packMin = 512
+const (
+	// packed is the first byte of what is packed: an array of CBOR, which the messages of a block are, never begins so.
+	packed = 0
+	// packMin is the size below which packing is not tried: the smallest unit that any store counts in is larger still.
+	packMin = 512
+	// unpackedMax bounds what is unpacked: a block is never larger.
+	unpackedMax = 64 << 20
+)
 
-// unpackedMax bounds what is unpacked: a block is never larger.
-const unpackedMax = 64 << 20
-
-// zstdMagic begins a frame of zstd (RFC 8878). The messages of a block are an array of CBOR, which never begins so.
-var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-
-var packer = sync.OnceValue(func() *zstd.Encoder {
-	// Text whose parts do not repeat still has letters of less than a byte each.
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithAllLitEntropyCompression(true),
-		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+// packers are reused, since each has more than half a megabyte of tables.
+var packers = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.DefaultCompression)
 	if err != nil {
-		panic(err) // the options are written here
+		panic(err) // there is such a level
 	}
-	return e
-})
-
-var unpacker = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(unpackedMax))
-	if err != nil {
-		panic(err)
-	}
-	return d
-})
+	return w
+}}
 
 // Pack compresses what [EncodeMessages] gave, where that makes it smaller. [DecodeMessages] reads both.
 func Pack(messages []byte) []byte {
 	if len(messages) < packMin {
 		return messages
 	}
-	if packed := packer().EncodeAll(messages, make([]byte, 0, len(messages))); len(packed) < len(messages) {
-		return packed
+	var out bytes.Buffer
+	out.Grow(len(messages))
+	out.WriteByte(packed)
+	w := packers.Get().(*flate.Writer)
+	defer packers.Put(w)
+	w.Reset(&out)
+	if _, err := w.Write(messages); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	if out.Len() < len(messages) {
+		return out.Bytes()
 	}
 	return messages
 }
 
+// unpack gives what was packed, and anything else as it is.
 func unpack(data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(data, zstdMagic) {
+	if len(data) == 0 || data[0] != packed {
 		return data, nil
 	}
-	plain, err := unpacker().DecodeAll(data, nil)
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1:])), unpackedMax+1))
+	if err == nil && len(plain) > unpackedMax {
+		err = fmt.Errorf("it has more than %d bytes", unpackedMax)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("packed: %w", err)
 	}

@@ -27,7 +27,7 @@ func TestPack(t *testing.T) {
 	}{
 		"small":       {[]byte(strings.Repeat("a", packMin-40)), packMin},
 		"json":        {[]byte(strings.Repeat(`{"order":4711,"customer":"c-17","state":"paid"},`, 25)), 200},
-		"base32":      {[]byte(letters), 760},
+		"base32":      {[]byte(letters), 800},
 		"noise":       {noise, 2020},
 		"a large one": {bytes.Repeat([]byte(letters), 2000), 100_000},
 	} {

@@ -70,7 +70,6 @@ var mayImport = map[string][]string{
 var confined = []struct{ prefix, only, why string }{
 	{"github.com/aws/", "internal/aws/*", "the same rules run without AWS, so what they need of it goes behind a contract"},
 	{"github.com/cockroachdb/pebble", "internal/local/store", "the embedded store can be replaced only while one package knows it"},
-	{"github.com/klauspost/compress", "events", "what is packed is part of the format"},
 	{"github.com/prometheus", "internal/watch", "the broker and the APIs tell an interface of their own what happens, so that who counts can be replaced"},
 	{"go.opentelemetry.io", "internal/watch", "spans are made of what a request was, not along its way"},
 }

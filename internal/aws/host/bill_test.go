@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -106,7 +107,7 @@ type column struct {
 	sqs     float64
 }
 
-// table prints bills side by side, in Markdown.
+// table prints bills side by side, in Markdown, without what nobody is charged for.
 func table(columns []column) string {
 	var b strings.Builder
 	row := func(name string, cell func(column) string) {
@@ -119,6 +120,9 @@ func table(columns []column) string {
 	row("", func(c column) string { return c.name })
 	b.WriteString("|---|" + strings.Repeat("---:|", len(columns)) + "\n")
 	for i, line := range columns[0].charges {
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.charges[i].dollars > 0 }) {
+			continue
+		}
 		row(line.name, func(c column) string {
 			return fmt.Sprintf("%s · $%.2f", amount(c.charges[i].amount), c.charges[i].dollars)
 		})
