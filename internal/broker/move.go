@@ -125,6 +125,11 @@ func (b *Broker) moveOnce(ctx context.Context, m *move) (moved int, err error) {
 			return 0, err
 		}
 		m.rollback()
+		for _, r := range []*runner{from, to} {
+			if r.outdated(err); stale {
+				r.outdated(&eventlog.Conflict{})
+			}
+		}
 		if !stale && !isConflict(err) {
 			for _, r := range m.runners {
 				r.loaded = isRefused(err)
