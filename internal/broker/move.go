@@ -125,7 +125,7 @@ func (b *Broker) moveOnce(ctx context.Context, m *move) (moved int, err error) {
 			return 0, err
 		}
 		m.rollback()
-		for _, r := range []*runner{from, to} {
+		for _, r := range m.runners {
 			if r.outdated(err); stale {
 				r.outdated(&eventlog.Conflict{})
 			}

@@ -130,7 +130,7 @@ func (c *chaos) mover(b *Broker, dead events.QueueID, stop chan struct{}) {
 			}
 		}
 		if err != nil {
-			c.expect(err, fault.Unavailable, fault.Unconfirmed, fault.Exists)
+			c.expect(err, fault.Unavailable, fault.Unconfirmed, fault.Limit)
 		}
 	}
 }

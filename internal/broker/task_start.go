@@ -19,9 +19,9 @@ type StartMove struct {
 
 // StartMove starts a move task, which is advanced by [Broker.Moves]. There is one at a time for each queue.
 // Faults: NotFound; Invalid for a target that does not exist, takes no messages, is of the other kind or the queue itself,
-// and for a filter that cannot be; Exists where a task is running; KeyLost.
+// and for a filter that cannot be; Limit while another task of the queue is running; KeyLost.
 func (b *Broker) StartMove(ctx context.Context, s StartMove) (*MoveTask, error) {
-	return counted(ctx, b, keepTask, func(kept []byte) (*MoveTask, bool, error) { return b.taskAgain(ctx, s.Queue, kept) },
+	return counted(ctx, b, false, keepTask, func(kept []byte) (*MoveTask, bool, error) { return b.taskAgain(ctx, s.Queue, kept) },
 		func(o *once) (*MoveTask, error) { return b.startMove(ctx, o, s) })
 }
 
@@ -83,9 +83,9 @@ func (b *Broker) runningTask(ctx context.Context, t *task) error {
 	}
 	var other running
 	if !ok || events.DecodeRecord(c.Value, &other) != nil {
-		return fault.New(fault.Exists, "another move task of this queue was started just now; try again")
+		return fault.New(fault.Limit, "another move task of this queue was started just now; try again")
 	}
-	return fault.New(fault.Exists, "the move task %s of this queue is running; cancel it, or wait for its end", other.ID)
+	return fault.New(fault.Limit, "the move task %s of this queue is running; cancel it, or wait for its end", other.ID)
 }
 
 // newTask checks what is asked for and gives a task that is not written yet, without its filter and shards.
@@ -129,7 +129,7 @@ func (b *Broker) newTask(ctx context.Context, s StartMove) (*handle, *task, Move
 }
 
 // PreviewMove says what a task would do if it was started now: Moved, Skipped, Failed and Waiting are what it would find.
-// It works on a copy of the queue's state and changes nothing. Faults: as of StartMove but Exists.
+// It works on a copy of the queue's state and changes nothing. Faults: as of StartMove but Limit.
 func (b *Broker) PreviewMove(ctx context.Context, s StartMove) (*MoveTask, error) {
 	h, t, kept, err := b.newTask(ctx, s)
 	if err != nil {

@@ -194,7 +194,7 @@ func TestMoveRefused(t *testing.T) {
 		}
 		m := w.startMove(StartMove{Queue: q})
 		_, err := w.b.StartMove(w.ctx, StartMove{Queue: q})
-		w.wantFault(err, fault.Exists)
+		w.wantFault(err, fault.Limit)
 		if !strings.Contains(err.Error(), m.ID.String()) {
 			t.Errorf("%v does not name the task that is running", err)
 		}

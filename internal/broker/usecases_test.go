@@ -88,7 +88,7 @@ var useCases = []useCase{
 	{name: "start a move", setup: gathered, act: func(ctx context.Context, s *scene) error {
 		_, err := s.b.StartMove(ctx, StartMove{Queue: s.dead})
 		return err
-	}, repeated: []fault.Code{fault.Exists}},
+	}, repeated: []fault.Code{fault.Limit}},
 	{name: "cancel a move", setup: redriving, act: func(ctx context.Context, s *scene) error {
 		_, err := s.b.CancelMove(ctx, s.dead, s.task)
 		return err
