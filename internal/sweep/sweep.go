@@ -3,6 +3,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/leaselog/leaselog/internal/broker"
 )
@@ -27,5 +28,35 @@ var Expired = Chore{"sweep-expired", func(ctx context.Context, b *broker.Broker)
 	return b.Maintain(ctx, broker.History{Before: b.Now() - historyMillis})
 }}
 
+// Moves advances move tasks for as long as there is something to do soon: until no task is due within movesPatience, or
+// the time that is left is less than movesMargin. It is due every minute.
+var Moves = Chore{"sweep-moves", moves}
+
+const (
+	movesPatience = 5 * time.Second
+	movesMargin   = 15 * time.Second
+)
+
+func moves(ctx context.Context, b *broker.Broker) error {
+	for {
+		next, err := b.Moves(ctx)
+		wait := time.Duration(next-b.Now()) * time.Millisecond
+		if err != nil || wait > movesPatience {
+			return err
+		}
+		if end, bounded := ctx.Deadline(); bounded && time.Until(end)-max(wait, 0) < movesMargin {
+			return nil
+		}
+		if wait <= 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
 // Chores lists all, for the tests that hold functions/, template.yaml and this list equal.
-func Chores() []Chore { return []Chore{Unfinished, Expired} }
+func Chores() []Chore { return []Chore{Unfinished, Expired, Moves} }

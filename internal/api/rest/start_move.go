@@ -137,7 +137,11 @@ func (c *call) permitTargets(target *broker.Ref) error {
 	if !c.caller.Limited() {
 		return nil
 	}
-	for _, id := range c.queue.Sources {
+	q, err := c.h.Broker.Describe(c.context(), c.queue.ID) // as it is found, it may not know its latest sources
+	if err != nil {
+		return err
+	}
+	for _, id := range q.Sources {
 		if err := c.permitDeadLetter(&broker.DeadLetter{Queue: broker.Ref{Account: c.queue.Account, ID: id}}); err != nil {
 			return err
 		}
