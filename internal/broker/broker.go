@@ -36,9 +36,12 @@ type Config struct {
 	Exclusive bool
 	// Unattended says that no Tick comes within seconds, so that a receive also moves what it finds received too often.
 	Unattended bool
-	CacheBytes int          // of decoded blocks, shared by the shards that are loaded; default 24 MB
-	Limits     queue.Limits // default queue.DefaultLimits
-	Logger     *slog.Logger // default: nothing is logged
+	// CommitItems bounds the appends and claims of one commit together, for a log that has such a bound; at least 4.
+	// Default: none.
+	CommitItems int
+	CacheBytes  int          // of decoded blocks, shared by the shards that are loaded; default 24 MB
+	Limits      queue.Limits // default queue.DefaultLimits
+	Logger      *slog.Logger // default: nothing is logged
 	// Turn is called by a runner, with its name, before it goes on: after it was woken, and after each answer it gave.
 	// A simulator lets one goroutine go at a time with it. Default: nothing.
 	Turn func(runner string)
@@ -80,6 +83,9 @@ func New(c Config) (*Broker, error) {
 	}
 	if c.Shards < 0 || c.Shards > shardsMax {
 		problems = append(problems, errors.New("broker: Config.Shards must be 1 to 1024"))
+	}
+	if c.CommitItems != 0 && c.CommitItems < appendsMost+claimsMost {
+		problems = append(problems, errors.New("broker: Config.CommitItems must be at least 4"))
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)

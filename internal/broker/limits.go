@@ -12,6 +12,9 @@ const (
 	groupBytesMax    = 256 << 10
 	// groupItemsMax bounds the messages that the events of one ledger entry name.
 	groupItemsMax = 4_000
+	// appendsMost and claimsMost are what a group appends, and what one command of it claims, at most.
+	appendsMost = 2
+	claimsMost  = 2
 	// inboxMax bounds the commands that wait for one shard; more are refused.
 	inboxMax = 20_000
 

@@ -310,7 +310,7 @@ func onceOf(c command) *counts {
 }
 
 // counting says whether a command that counts once may be decided in this group: not when it was carried out before,
-// and not beside another with the same claims, from which it is answered afterwards.
+// not beside another with the same claims, from which it is answered afterwards, and not where the commit is full.
 func (g *group) counting(c command) error {
 	k := onceOf(c)
 	if k == nil {
@@ -318,6 +318,9 @@ func (g *group) counting(c command) error {
 	}
 	if k.once.spent.Load() {
 		return errSpent
+	}
+	if most := g.b.CommitItems; most > 0 && appendsMost+len(g.claims)+claimsMost > most {
+		return errLater
 	}
 	for _, claim := range g.claims {
 		if claim.Key == k.once.claim || claim.Key == k.once.Nonce {

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
+	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,10 +16,26 @@ import (
 )
 
 // once leaves a call unrepeated. After a repeat inside one call, a refusal would say nothing of the attempt before it.
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+func once(o *dynamodb.Options) { o.Retryer, o.HTTPClient = aws.NopRetryer{}, plainBodies{o.HTTPClient} }
 
 // again repeats a call that changes nothing, or nothing more.
-func (s *Store) again(o *dynamodb.Options) { o.Retryer = s.retryer }
+func (s *Store) again(o *dynamodb.Options) {
+	o.Retryer, o.HTTPClient = s.retryer, plainBodies{o.HTTPClient}
+}
+
+// plainBodies hides that the SDK's request bodies have WriteTo. The SDK closes them as soon as an answer begins, and
+// from then on WriteTo gives io.EOF as an error, where Read gives it as the end (smithy-go 1.28.9). net/http, which
+// looks behind the last byte of a body, takes that for a failed write when the answer was faster than the look, and
+// closes the connection in the middle of the answer.
+type plainBodies struct{ dynamodb.HTTPClient }
+
+// Do implements [dynamodb.HTTPClient].
+func (p plainBodies) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return p.HTTPClient.Do(r)
+}
 
 // heard takes from an answer what it cost and when it was given.
 func (s *Store) heard(operation string, began time.Time, md middleware.Metadata, used ...types.ConsumedCapacity) {

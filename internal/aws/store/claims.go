@@ -35,7 +35,7 @@ func (s *Store) Claims(ctx context.Context, prefix, after string, limit int) ([]
 	}
 	dir, _ := directory(prefix)
 	in := s.claimsOf(dir, prefix, limit)
-	if inside && after != prefix || inside && after != "" {
+	if inside && after != "" {
 		in.ExclusiveStartKey = item{"p": text(partition(dir)), "k": text("/" + after[len(dir):])}
 	}
 	var found []eventlog.Claim

@@ -305,6 +305,23 @@ func TestRepeatsAfterOthers(t *testing.T) {
 	}
 }
 
+// A request's body that the SDK has closed, because the answer came, ends for whoever still looks at it.
+func TestBodiesEnd(t *testing.T) {
+	s, n, _ := openFaulty(t)
+	for kind, c := range map[string]eventlog.Commit{"put": commitOf(entryAt("a", 0)), "update": commitOf(forever("k")),
+		"transaction": commitOf(entryAt("b", 0), forever("l"))} {
+		var sent io.Reader
+		n.meets(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			sent = r.Body
+			return next.RoundTrip(r)
+		})
+		mustCommit(t, s, c)
+		if left, err := io.Copy(io.Discard, sent); left != 0 || err != nil {
+			t.Errorf("%s: the closed body has %d bytes left: %v", kind, left, err)
+		}
+	}
+}
+
 // What an error says may be logged: no body, no header and no value of a claim is in it.
 func TestErrorsTellNothing(t *testing.T) {
 	s, n, other := openFaulty(t)

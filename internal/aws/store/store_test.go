@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"net/http"
 	"testing"
 	"time"
@@ -130,8 +131,17 @@ func TestLog(t *testing.T) {
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
 
+// fewer makes do with fewer random runs, unless a number of them is asked for.
+func fewer(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		flag.Set("rapid.checks", "20")
+		t.Cleanup(func() { flag.Set("rapid.checks", checks.DefValue) })
+	}
+}
+
 // TestLogUnderFaults runs it with every fault that a caller can meet.
 func TestLogUnderFaults(t *testing.T) {
+	fewer(t)
 	d := startDatabase(t)
 	eventlogtest.RunUnderFaults(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
@@ -168,6 +178,7 @@ func (p pair) Drop(ctx context.Context, s eventlog.Stream, from, to eventlog.Seq
 
 // TestLogOfTwo runs the suite over two processes: what one knows of a stream's end is behind what the other does.
 func TestLogOfTwo(t *testing.T) {
+	fewer(t)
 	d := startDatabase(t)
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
 		tables := Tables(d.Tables(t))

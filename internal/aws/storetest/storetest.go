@@ -72,7 +72,7 @@ func emulator(t testing.TB) (endpoint string) {
 	}
 	program := filepath.Join(cache, "leaselog", "localstack", "bin", "dynoxide")
 	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("the DynamoDB emulator is missing: run scripts/localstack/install.sh, or set %s to a DynamoDB that runs (%v)", endpointEnv, err)
+		t.Fatalf("the DynamoDB emulator is missing: run localstack/install.sh, or set %s to a DynamoDB that runs (%v)", endpointEnv, err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
