@@ -258,6 +258,9 @@ func (g *group) finish() {
 	g.count()
 	g.publish() // first, so that whoever is answered finds it
 	g.answerAll(nil)
+	if !g.tally.Wrote {
+		return // a reader leaves snapshots to those who write, as it may have no right to
+	}
 	if err := g.snapshots(g.ctx); err != nil {
 		g.b.Logger.Warn("a snapshot could not be written; the next start will take longer", "queue", g.id.String(), "error", err)
 	}

@@ -17,9 +17,9 @@ type Chore struct {
 // half done. It is due every minute.
 var Unfinished = Chore{"sweep-unfinished", func(ctx context.Context, b *broker.Broker) error { return b.Tick(ctx) }}
 
-// historyMillis is how long the history of finished messages is kept: as long as entries of the log live on DynamoDB,
-// which removes them then by itself.
-const historyMillis = 15 * 24 * 60 * 60 * 1000
+// historyMillis is how long the history of finished messages is kept. On DynamoDB entries go by themselves after 15 days,
+// at some time within two days more: what is older is dropped here for nothing.
+const historyMillis = 17 * 24 * 60 * 60 * 1000
 
 // Expired replaces worn data keys, discards messages past their retention, writes snapshots, and destroys the keys of
 // queues that were deleted long ago. It is due every few minutes.

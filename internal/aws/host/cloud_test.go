@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,9 +26,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
+	leaselog "github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/aws/awstest"
+	"github.com/leaselog/leaselog/internal/sweep"
 )
 
 const functionsDir = "../../../functions/"
@@ -39,8 +42,23 @@ type cloud struct {
 	endpoint string
 	config   aws.Config
 
+	shift atomic.Int64 // nanoseconds by which functions and AWS live in the future
+
 	mu    sync.Mutex
 	calls []awsCall
+}
+
+// later dates an answer as AWS would at that time.
+func (c *cloud) later(r *http.Response) error {
+	date, err := http.ParseTime(r.Header.Get("Date"))
+	if err == nil {
+		r.Header.Set("Date", date.Add(time.Duration(c.shift.Load())).UTC().Format(http.TimeFormat))
+	}
+	return err
+}
+
+func (c *cloud) now() leaselog.Instant {
+	return leaselog.Instant(time.Now().Add(time.Duration(c.shift.Load())).UnixMilli())
 }
 
 // awsCall is one thing that IAM would be asked about.
@@ -56,7 +74,9 @@ func newCloud(t testing.TB) *cloud {
 	direct := awstest.New(t, awstest.Config{}).Endpoint
 	target, err := url.Parse(direct)
 	c.must(err)
-	proxy := httptest.NewServer(c.noting(httputil.NewSingleHostReverseProxy(target)))
+	pass := httputil.NewSingleHostReverseProxy(target)
+	pass.ModifyResponse = c.later
+	proxy := httptest.NewServer(c.noting(pass))
 	t.Cleanup(proxy.Close)
 	c.endpoint = proxy.URL
 	c.config = aws.Config{Region: "eu-west-1", BaseEndpoint: &direct, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
@@ -183,23 +203,36 @@ func (c *cloud) process(e api.Endpoint, edit ...map[string]string) *process {
 	for _, e := range edit {
 		maps.Copy(env, e)
 	}
-	f := newFunction(e.Name, func(name string) string { return env[name] }, &p.out)
-	p.invoke = f.serving(e)
+	p.invoke = c.function(e.Name, env, &p.out).serving(e)
+	return p
+}
+
+// function makes a process that ends with the test.
+func (c *cloud) function(name string, env map[string]string, out io.Writer) *function {
+	f := newFunction(name, func(name string) string { return env[name] }, out)
+	f.now = c.now
 	c.Cleanup(func() {
 		if f.deployment != nil {
 			f.deployment.Close()
 		}
 	})
-	return p
+	return f
+}
+
+// tick does a chore in a process of its own.
+func (c *cloud) tick(chore sweep.Chore) {
+	c.Helper()
+	c.must(c.function(chore.Name, c.env, io.Discard).ticking(chore)(c.Context(), json.RawMessage(`{}`)))
 }
 
 // ask invokes with the time that a function has.
-func (p *process) ask(e lambdaevents.APIGatewayV2HTTPRequest) lambdaevents.APIGatewayV2HTTPResponse {
-	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), 26*time.Second)
+func (p *process) ask(e event) response { return p.askWithin(26*time.Second, e) }
+
+func (p *process) askWithin(timeout time.Duration, e event) response {
+	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
 	ctx = lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: "lambda-" + e.RequestContext.RequestID})
-	ctx = context.WithValue(ctx, "x-amzn-trace-id", e.Headers["x-amzn-trace-id"]) //nolint:staticcheck // the key of aws-lambda-go
+	ctx = context.WithValue(ctx, traceKey, e.Headers["x-amzn-trace-id"])
 	answer, err := p.invoke(ctx, e)
 	p.must(err)
 	return answer

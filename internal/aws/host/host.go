@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 
+	leaselog "github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/sweep"
 )
@@ -34,6 +35,7 @@ func Tick(c sweep.Chore) { lambda.Start(newFunction(c.Name, os.Getenv, os.Stdout
 type function struct {
 	name      string
 	getenv    func(string) string
+	now       func() leaselog.Instant // nil: the clock on the wall
 	telemetry *telemetry
 
 	mu         sync.Mutex
@@ -57,7 +59,7 @@ func (f *function) open(ctx context.Context) (*Deployment, error) {
 		return nil, err
 	}
 	t := f.telemetry
-	c.Logger, c.Meter, c.Failed, c.Consumed = t.logger, t, t.Failed, t.consumed
+	c.Now, c.Logger, c.Meter, c.Failed, c.Consumed = f.now, t.logger, t, t.Failed, t.consumed
 	f.deployment, err = Open(ctx, c)
 	return f.deployment, err
 }

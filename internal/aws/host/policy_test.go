@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	leaselog "github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/aws/keys"
 	"github.com/leaselog/leaselog/internal/aws/store"
@@ -27,11 +27,13 @@ type needs map[string][]awsCall
 
 func (n needs) add(name string, calls []awsCall) { n[name] = append(n[name], calls...) }
 
-// TestFunctions runs every function on its event against AWS on this machine, each in a process of its own, in several
-// circumstances; and holds what they called to exactly what template.yaml allows each of them.
-func TestFunctions(t *testing.T) {
-	c := newCloud(t)
+// functions runs every function on its event against AWS on this machine, each time in a process of its own and in
+// several circumstances; and holds what they called to exactly what template.yaml allows each of them: nothing that is
+// not allowed, and no permission that nobody needs.
+func functions(c *cloud, t *testing.T) {
 	called := needs{}
+	c.tick(sweep.Unfinished) // the first process of the deployment, which makes its secret
+	called.add(sweep.Unfinished.Name, c.taken())
 	pair, token := c.key(auth.Pair), c.key(auth.Static)
 	s := &story{cloud: c, pair: pair, token: token.Token}
 	s.does = func(name string, e event) response {
@@ -41,61 +43,289 @@ func TestFunctions(t *testing.T) {
 		return a
 	}
 	s.tell()
-	signedStory(s)
-	for name, calls := range called {
-		seen := map[string]bool{}
-		for _, c := range calls {
-			seen[fmt.Sprintf("%s %s %v", c.action, c.resource[max(0, len(c.resource)-12):], slices.Sorted(maps.Keys(c.context)))] = true
+	theirs := signedStory(s)
+	long := newLong(s)
+	snapshots(s, long, called)
+	unfinished(s, called)
+	expired(s, long, called)
+	judge(t, called, map[string]string{"test-log": "LogTableArn", "test-claims": "ClaimsTableArn", "test-views": "ViewsTableArn",
+		c.env[envKey]: "KeyArn", *theirs.Arn: "CustomerKeyArns", *theirs.KeyId: "CustomerKeyArns"})
+}
+
+// judge holds calls to the template. arns are the template's names of what was called.
+func judge(t *testing.T, called needs, arns map[string]string) {
+	tp := readTemplate(t, map[string]bool{"CustomerKeys": true})
+	values := map[any]string{"Deployment": "test", "secrets": "secrets"}
+	for name := range readFunctions(t) {
+		used := map[string]bool{}
+		statements := tp.statements(t, camel(name))
+		for _, c := range called[name] {
+			allowed := false
+			for i, s := range statements {
+				fits := slices.Contains(s.actions, c.action) && slices.Contains(s.resources, arns[c.resource])
+				for key, want := range s.equals {
+					fits = fits && c.context[strings.TrimPrefix(key, "kms:EncryptionContext:")] == values[want]
+				}
+				if fits {
+					allowed = true
+					used[fmt.Sprint(i, c.action, arns[c.resource])] = true
+				}
+			}
+			if !allowed {
+				t.Errorf("%s calls %s on %s (%v), which template.yaml does not allow", name, c.action, c.resource, c.context)
+			}
 		}
-		fmt.Println(name, "\n   ", strings.Join(slices.Sorted(maps.Keys(seen)), "\n    "))
+		for i, s := range statements {
+			for _, action := range s.actions {
+				for _, resource := range s.resources {
+					if !used[fmt.Sprint(i, action, resource)] {
+						t.Errorf("%s may %s on %s by template.yaml, and never does", name, action, resource)
+					}
+				}
+			}
+		}
 	}
 }
 
+// readFunctions gives the names of all functions.
+func readFunctions(t *testing.T) map[string]bool {
+	all := map[string]bool{}
+	for name := range endpoints() {
+		all[name] = true
+	}
+	for _, c := range sweep.Chores() {
+		all[c.Name] = true
+	}
+	return all
+}
+
 // signedStory tells the story again on a FIFO queue under a customer's key, with a dead-letter queue, signed requests
-// and idempotency keys.
-func signedStory(s *story) {
-	client := kms.NewFromConfig(s.config)
-	made, err := client.CreateKey(s.Context(), &kms.CreateKeyInput{})
+// and idempotency keys. It gives that key.
+func signedStory(s *story) (theirs struct{ Arn, KeyId *string }) {
+	made, err := kms.NewFromConfig(s.config).CreateKey(s.Context(), &kms.CreateKeyInput{})
 	s.must(err)
-	s.env["CUSTOMER"] = *made.KeyMetadata.Arn
+	theirs.Arn, theirs.KeyId = made.KeyMetadata.Arn, made.KeyMetadata.KeyId
+	policy := map[string]any{"dead_letter_queue": "dead.fifo", "max_receive_count": 5}
+	fifo := strings.NewReplacer("orders", "audit.fifo")
+	dead := s.event("create-queue", "TOKEN", s.token, "orders", "dead.fifo")
+	if a := s.cold("create-queue", dead); a.StatusCode != 201 {
+		s.Fatal(a.Body)
+	}
 	n := 0
 	s.edit = func(name string, e *event) {
-		fifo := strings.NewReplacer("orders", "audit.fifo")
 		e.RawPath, e.RawQueryString, e.Body = fifo.Replace(e.RawPath), fifo.Replace(e.RawQueryString), fifo.Replace(e.Body)
-		policy := map[string]any{"dead_letter_queue": "dead.fifo", "max_receive_count": 5}
 		switch name {
 		case "create-token", "revoke-token":
 			return
 		case "create-queue":
-			s.body(e, map[string]any{"kms_key": *made.KeyMetadata.KeyId, "redrive_policy": policy})
+			s.body(e, map[string]any{"kms_key": *theirs.Arn, "redrive_policy": policy})
 		case "update-queue":
-			s.body(e, map[string]any{"kms_key": *made.KeyMetadata.KeyId, "redrive_policy": policy})
+			s.rekey(*theirs.KeyId)
+			s.body(e, map[string]any{"kms_key": *theirs.KeyId, "redrive_policy": policy})
 		case "send-message":
 			s.body(e, map[string]any{"message_group_id": "g", "message_deduplication_id": "1"})
 		case "send-message-batch":
 			var entries []map[string]any
 			for i := range 10 {
-				entries = append(entries, map[string]any{"id": fmt.Sprint(i), "body": strings.Repeat("x", 25_000), "message_group_id": fmt.Sprint("g", i), "message_deduplication_id": fmt.Sprint("b", i)})
+				entries = append(entries, map[string]any{"id": fmt.Sprint(i), "body": strings.Repeat("x", 100_000), "message_group_id": fmt.Sprint("g", i), "message_deduplication_id": fmt.Sprint("b", i)})
 			}
 			s.body(e, map[string]any{"entries": entries})
 		}
 		n++
 		s.sign(e, endpoints()[name].Encoded, n)
 	}
-	dead := s.event("create-queue", "TOKEN", s.token, "orders", "dead.fifo")
-	if a := s.cold("create-queue", dead); a.StatusCode != 201 {
-		s.Fatal(a.Body)
-	}
 	s.tell()
+	s.edit = nil
+	return theirs
 }
 
-var _ = context.Background
-var _ = errors.New
-var _ = time.Now
-var _ = aws.String
-var _ = dynamodb.New
-var _ = keys.New
-var _ = store.New
-var _ = broker.New
-var _ eventlog.Log
-var _ sweep.Chore
+// rekey puts the queue of the signed story under the platform's key, in two writes of the function: whatever it needs
+// for the way there is noted, and the way back is the story's.
+func (s *story) rekey(string) {
+	e := s.event("update-queue", "TOKEN", s.token, "orders", "audit.fifo")
+	e.Body = `{"kms_key":null}`
+	if a := s.does("update-queue", e); a.StatusCode != 200 {
+		s.Fatal(a.Body)
+	}
+}
+
+// long is a broker that makes queues with long ledgers: its snapshots fail.
+type long struct {
+	*Deployment
+	log *unsnapped
+}
+
+type unsnapped struct {
+	eventlog.Log
+	ledger int // bytes
+	commit error
+}
+
+func (u *unsnapped) PutSnapshot(context.Context, eventlog.Stream, eventlog.Snapshot) error {
+	return errors.New("no snapshots here")
+}
+
+func (u *unsnapped) Commit(ctx context.Context, c eventlog.Commit) error {
+	for _, a := range c.Appends {
+		if u.commit != nil {
+			return u.commit
+		}
+		u.ledger += len(a.Data) + len(a.Header)
+	}
+	return u.Log.Commit(ctx, c)
+}
+
+func newLong(s *story) *long {
+	s.Helper()
+	config, err := FromEnvironment(s.getenv)
+	s.must(err)
+	config.Shards = 1
+	config.fill()
+	log, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config), Tables: config.Tables})
+	s.must(err)
+	k, err := keys.New(keys.Config{Client: kms.NewFromConfig(s.config), Key: config.Key})
+	s.must(err)
+	l := &long{log: &unsnapped{Log: log}}
+	l.Deployment, err = open(s.Context(), config, l.log, k)
+	s.must(err)
+	s.Cleanup(l.Close)
+	return l
+}
+
+// queue makes a queue whose ledger is due for a snapshot, and gives receipts of messages in it.
+func (l *long) queue(s *story, name string) (id leaselog.QueueID, receipts []string) {
+	s.Helper()
+	settings := leaselog.Settings{LeaseSeconds: 300, RetentionSeconds: 3600, MaxBytes: 1024, KeyReuseSeconds: 300}
+	q, err := l.Broker.Create(s.Context(), broker.CreateQueue{Account: auth.AccountDefault, Name: name, Settings: settings})
+	s.must(err)
+	var out []broker.Outgoing
+	for range 1000 {
+		out = append(out, broker.Outgoing{Message: leaselog.Message{Body: []byte("x")}})
+	}
+	_, err = l.Broker.Send(s.Context(), q.ID, out)
+	s.must(err)
+	for l.log.ledger = 0; ; {
+		found, err := l.Broker.Receive(s.Context(), broker.Receive{Queue: q.ID, Max: 1000})
+		s.must(err)
+		var release []broker.Extend
+		receipts = nil
+		for _, d := range found {
+			release = append(release, broker.Extend{Receipt: d.Receipt})
+			receipts = append(receipts, d.Receipt)
+		}
+		if l.log.ledger > 1<<20+1<<16 {
+			break
+		}
+		_, err = l.Broker.Extend(s.Context(), q.ID, release)
+		s.must(err)
+	}
+	// What is left can be received by whoever comes, and the first ten are leased.
+	_, err = l.Broker.Send(s.Context(), q.ID, out[:10])
+	s.must(err)
+	return q.ID, receipts
+}
+
+// snapshots lets each function meet a shard that is due for a snapshot. What a snapshot takes beyond the first one of a
+// stream is measured at the store, and needed by every function that writes any.
+func snapshots(s *story, l *long, called needs) {
+	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables})
+	s.must(err)
+	s.taken()
+	for seq := range 2 {
+		s.must(direct.PutSnapshot(s.Context(), "measured", eventlog.Snapshot{Seq: eventlog.Seq(seq), Data: []byte("x")}))
+	}
+	takes := s.taken()
+	for name, e := range map[string]string{"send-message": "", "send-message-batch": "", "receive-messages": "", "delete-message": "", "delete-message-batch": "",
+		"change-message-visibility": "", "change-message-visibility-batch": ""} {
+		_, receipts := l.queue(s, "long-"+name)
+		ev := s.event(name, "TOKEN", s.token, "orders", "long-"+name, "RECEIPT_HANDLE_1", receipts[0], "RECEIPT_HANDLE_2", receipts[1], "RECEIPT_HANDLE_3", receipts[2], e, "")
+		if a := s.does(name, ev); a.StatusCode >= 300 || strings.Contains(a.Body, `"error":`) {
+			s.Fatalf("%s: %d %s", name, a.StatusCode, a.Body)
+		}
+		s.wait(name, called, func(c awsCall) bool { return c.resource == "test-views" && c.action == "dynamodb:PutItem" })
+		called.add(name, takes)
+	}
+}
+
+// wait lets a function, which is not frozen here after its answer, go on until it has called.
+func (s *story) wait(name string, called needs, until func(awsCall) bool) {
+	s.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !slices.ContainsFunc(called[name], until); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatalf("%s never made the call", name)
+		}
+		called.add(name, s.taken())
+	}
+}
+
+// unfinished leaves work for the sweep: a message that was received too often, and a change that was broken off.
+func unfinished(s *story, called needs) {
+	l := newLong(s)
+	settings := leaselog.Settings{LeaseSeconds: 1, RetentionSeconds: 3600, MaxBytes: 1024, KeyReuseSeconds: 300}
+	create := func(name, dead, key string) *broker.Queue {
+		c := broker.CreateQueue{Account: auth.AccountDefault, Name: name, Settings: settings, Key: key}
+		if dead != "" {
+			c.DeadLetter = &broker.DeadLetter{Queue: broker.Ref{Account: auth.AccountDefault, Name: dead}, Receives: 1}
+		}
+		q, err := l.Broker.Create(s.Context(), c)
+		s.must(err)
+		return q
+	}
+	create("dead", "", "")
+	made, err := kms.NewFromConfig(s.config).ListKeys(s.Context(), &kms.ListKeysInput{})
+	s.must(err)
+	theirs := made.Keys[slices.IndexFunc(made.Keys, func(k types.KeyListEntry) bool { return *k.KeyArn != s.env[envKey] })]
+	q := create("source", "dead", *theirs.KeyId)
+	_, err = l.Broker.Send(s.Context(), q.ID, []broker.Outgoing{{Message: leaselog.Message{Body: []byte("x")}}})
+	s.must(err)
+	_, err = l.Broker.Receive(s.Context(), broker.Receive{Queue: q.ID, Max: 1})
+	s.must(err)
+	changed := create("changed", "", "")
+	l.log.commit = &eventlog.Refused{Cause: errors.New("broken off")}
+	seconds := uint32(7)
+	if _, err := l.Broker.Update(s.Context(), broker.UpdateQueue{Queue: changed.ID, LeaseSeconds: &seconds}); err == nil {
+		s.Fatal("the change was not broken off")
+	}
+	s.shift.Add(int64(2 * time.Minute))
+	s.taken()
+	s.tick(sweep.Unfinished)
+	called.add(sweep.Unfinished.Name, s.taken())
+	after, err := s.deploymentNow().Broker.Find(s.Context(), broker.Ref{Account: auth.AccountDefault, Name: "dead"})
+	s.must(err)
+	if q, err := s.deploymentNow().Broker.Describe(s.Context(), after.ID); err != nil || q.Depth.Available != 1 {
+		s.Errorf("the sweep moved nothing: %v", err)
+	}
+	if a := s.does("delete-queue", s.event("delete-queue", "TOKEN", s.token, "orders", "dead")); a.StatusCode != 204 { // with a source
+		s.Error(a.Body)
+	}
+}
+
+// deploymentNow is a server in the time of the functions.
+func (s *story) deploymentNow() *Deployment {
+	config, err := FromEnvironment(s.getenv)
+	s.must(err)
+	config.Now = s.now
+	d, err := Open(s.Context(), config)
+	s.must(err)
+	s.Cleanup(d.Close)
+	return d
+}
+
+// expired sweeps a day later, when all keys are worn. What dropping takes is measured at the store: on DynamoDB nothing
+// is left to drop where all goes well.
+func expired(s *story, l *long, called needs) {
+	l.queue(s, "long-expired")
+	s.shift.Add(int64(25 * time.Hour))
+	s.taken()
+	s.tick(sweep.Expired)
+	called.add(sweep.Expired.Name, s.taken())
+	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables})
+	s.must(err)
+	claims, err := direct.Claims(s.Context(), broker.QueuePrefix, "", 1)
+	s.must(err)
+	q, err := broker.ReadRegistered(claims[0].Value)
+	s.must(err)
+	s.taken()
+	s.must(direct.Drop(s.Context(), eventlog.Stream(leaselog.LedgerStream(q.ID, 0)), 0, 1<<40))
+	called.add(sweep.Expired.Name, s.taken())
+}

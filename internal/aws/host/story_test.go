@@ -47,6 +47,16 @@ type story struct {
 	does  func(name string, e event) response
 }
 
+// story makes a story that has a queue.
+func (c *cloud) story(queue string) *story {
+	c.Helper()
+	s := &story{cloud: c, token: c.key(auth.Static).Token}
+	if a := s.cold("create-queue", s.event("create-queue", "TOKEN", s.token, "orders", queue)); a.StatusCode != 201 {
+		s.Fatal(a.Body)
+	}
+	return s
+}
+
 // tell runs the steps and gives the answers.
 func (s *story) tell() map[string]response {
 	s.Helper()

@@ -70,9 +70,12 @@ func newTelemetry(operation string, getenv func(string) string, out io.Writer) *
 		logger: slog.New(invoked{h}), counts: map[metric]float64{opened: 1}}
 }
 
+// traceKey is the key under which aws-lambda-go puts the trace's header into the context.
+var traceKey any = "x-amzn-trace-id"
+
 // begin is the start of an invocation; gateway is the API's own id of the request. What it gives is called at the end.
 func (t *telemetry) begin(ctx context.Context, gateway string) (context.Context, func()) {
-	trace, _ := ctx.Value("x-amzn-trace-id").(string) // set by aws-lambda-go under this very key
+	trace, _ := ctx.Value(traceKey).(string)
 	ids := ids{gateway: gateway, trace: trace}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		ids.lambda = lc.AwsRequestID
