@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ func (b *backing) flags(cmd *cobra.Command) {
 	f.StringVar(&b.store, "store", embedded, "embedded, or dynamodb for the tables of a deployment in AWS")
 	f.StringVar(&b.data, "data", "./leaselog-data", "directory of the log and its key, for the embedded store")
 	f.StringVar(&b.stack, "stack", "leaselog", "stack of infra/ whose tables and key are used, for dynamodb;\ncredentials, region and endpoint are those of the AWS command line")
-	f.StringVar(&b.deployment, "deployment", "leaselog", "the stack's parameter Deployment, for dynamodb")
+	f.StringVar(&b.deployment, "deployment", "", "the stack's parameter Deployment, for dynamodb (default: the stack's name)")
 	_ = cmd.MarkPersistentFlagDirname("data")
 	_ = cmd.RegisterFlagCompletionFunc("store", cobra.FixedCompletions([]string{embedded, dynamodb}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -70,6 +69,9 @@ func (b *backing) connect(ctx context.Context, c awshost.Config) (*awshost.Deplo
 	if c.AWS.Region == "" {
 		return nil, fmt.Errorf("no AWS region is set: give AWS_REGION, or a profile that has one")
 	}
+	if b.deployment == "" {
+		b.deployment = b.stack
+	}
 	c.Tables = store.Tables{Log: b.stack + "-log", Claims: b.stack + "-claims", Views: b.stack + "-views"}
 	c.Key, c.Deployment = "alias/"+b.stack, b.deployment
 	return awshost.Open(ctx, c)
@@ -94,8 +96,17 @@ func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch
 			Close:    func() error { return nil }, // the server has closed the broker, and nothing else is open
 			Shared:   true,
 			Place:    fmt.Sprintf("the DynamoDB tables %s-log, -claims and -views in %s (sealed; the key is KMS' alias/%s)", b.stack, d.AWS.Region, b.stack),
-			Manage:   strings.Join([]string{"leaselog keys create --store dynamodb --stack", b.stack, "--deployment", b.deployment}, " ")}, nil
+			Manage:   b.command("keys create")}, nil
 	}
+}
+
+// command is one on the same deployment.
+func (b *backing) command(name string) string {
+	text := "leaselog " + name + " --store dynamodb --stack " + b.stack
+	if b.deployment != b.stack {
+		text += " --deployment " + b.deployment
+	}
+	return text
 }
 
 // administration opens what the commands about keys and accounts act on.

@@ -31,6 +31,7 @@ type Config struct {
 	Deployment string
 	Region     string // in the names of resources; default: that of AWS
 	Shards     int    // of new standard queues; default 4
+	Unattended bool   // nothing here ticks, as in a function: see [broker.Config]
 
 	Now      func() events.Instant // default: the clock on the wall, since that of a frozen process stands still
 	Rand     io.Reader             // default: crypto/rand.Reader

@@ -59,6 +59,7 @@ func (f *function) open(ctx context.Context) (*Deployment, error) {
 		return nil, err
 	}
 	t := f.telemetry
+	c.Unattended = true
 	c.Now, c.Logger, c.Meter, c.Failed, c.Consumed = f.now, t.logger, t, t.Failed, t.consumed
 	f.deployment, err = Open(ctx, c)
 	return f.deployment, err

@@ -44,6 +44,7 @@ func functions(c *cloud, t *testing.T) {
 	}
 	s.tell()
 	theirs := signedStory(s)
+	spent(s, *theirs.Arn)
 	long := newLong(s)
 	snapshots(s, long, called)
 	unfinished(s, called)
@@ -137,6 +138,35 @@ func signedStory(s *story) (theirs struct{ Arn, KeyId *string }) {
 	s.tell()
 	s.edit = nil
 	return theirs
+}
+
+// spent has a receive move what was received too often, from under a customer's key: no sweep runs meanwhile.
+func spent(s *story, key string) {
+	do := func(name, queue string, members map[string]any) response {
+		e := s.event(name, "TOKEN", s.token, "orders", queue)
+		s.body(&e, members)
+		a := s.does(name, e)
+		if a.StatusCode/100 != 2 {
+			s.Fatalf("%s on %s: %s", name, queue, a.Body)
+		}
+		return a
+	}
+	received := func(queue string) []any {
+		a := do("receive-messages", queue, map[string]any{"visibility_timeout_seconds": 0, "wait_time_seconds": 0})
+		return field[[]any](s, a.Body, "messages")
+	}
+	do("create-queue", "spent-dead", nil)
+	do("create-queue", "spent", map[string]any{"kms_key": key, "redrive_policy": map[string]any{"dead_letter_queue": "spent-dead", "max_receive_count": 1}})
+	do("send-message", "spent", nil)
+	if n := len(received("spent")); n != 1 {
+		s.Fatalf("received %d messages", n)
+	}
+	if n := len(received("spent")); n != 0 {
+		s.Errorf("received %d messages a second time", n)
+	}
+	if n := len(received("spent-dead")); n != 1 {
+		s.Errorf("%d messages are in the dead-letter queue", n)
+	}
 }
 
 // rekey puts the queue of the signed story under the platform's key, in two writes of the function: whatever it needs

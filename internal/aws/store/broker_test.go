@@ -29,7 +29,7 @@ func brokers(t *testing.T, d database, shards, n int, edit func(*broker.Config),
 	var all []*broker.Broker
 	for range n {
 		c := broker.Config{Log: d.openOn(t, tables, each...), Keys: k, Rand: rand.Reader, Deployment: "test", Shards: shards,
-			ReceiptKey: k.Secret("receipts"), Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }, CommitItems: transactionItemsMax}
+			ReceiptKey: k.Secret("receipts"), Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }, CommitItems: ItemsMax}
 		if edit != nil {
 			edit(&c)
 		}
@@ -277,7 +277,7 @@ func TestManyClaims(t *testing.T) {
 			if told {
 				manyReceives(t, b, q, senders)
 			}
-			if most := log.most.Load(); told && most > transactionItemsMax || !told && most <= transactionItemsMax {
+			if most := log.most.Load(); told && most > ItemsMax || !told && most <= ItemsMax {
 				t.Errorf("the largest commit had %d places", most)
 			}
 		})

@@ -85,8 +85,8 @@ func must(e expression.Expression, err error) expression.Expression {
 
 // writeOf refuses what DynamoDB would refuse for its size.
 func (s *Store) writeOf(c *eventlog.Commit) (*write, error) {
-	if n := len(c.Appends) + len(c.Claims); n > transactionItemsMax {
-		return nil, fmt.Errorf("a commit has at most %d appends and claims together, not %d", transactionItemsMax, n)
+	if n := len(c.Appends) + len(c.Claims); n > ItemsMax {
+		return nil, fmt.Errorf("a commit has at most %d appends and claims together, not %d", ItemsMax, n)
 	}
 	w := &write{Store: s, commit: c}
 	for i := range c.Appends {

@@ -121,7 +121,7 @@ func TestChunks(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	s, n, _ := openFaulty(t)
 	var many, heavy, fits []any
-	for i := range transactionItemsMax {
+	for i := range ItemsMax {
 		many = append(many, forever(fmt.Sprint("k/", i)))
 	}
 	for i := range 17 {
@@ -129,7 +129,7 @@ func TestTooLarge(t *testing.T) {
 		c.Value = noise(256 << 10)
 		heavy = append(heavy, c)
 	}
-	fits = append(slices.Clone(many[:transactionItemsMax-1]), entryAt("s", 0))
+	fits = append(slices.Clone(many[:ItemsMax-1]), entryAt("s", 0))
 	wide := forever("w")
 	wide.Holder, wide.Value = strings.Repeat("h", 200<<10), noise(256<<10)
 	for what, c := range map[string]eventlog.Commit{
@@ -146,7 +146,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	mustCommit(t, s, commitOf(fits...))
 	mustCommit(t, s, commitOf(heavy[:15]...))
-	if claims, err := s.Claims(t.Context(), "k/", "", 1000); err != nil || len(claims) != transactionItemsMax-1 {
+	if claims, err := s.Claims(t.Context(), "k/", "", 1000); err != nil || len(claims) != ItemsMax-1 {
 		t.Errorf("%d claims, %v", len(claims), err)
 	}
 }

@@ -4,8 +4,9 @@ import "time"
 
 // DynamoDB's own limits, from "Quotas" in its developer guide.
 const (
-	itemBytesMax        = 400 << 10
-	transactionItemsMax = 100
+	itemBytesMax = 400 << 10
+	// ItemsMax is how many appends and claims one commit may have together: a transaction takes no more items.
+	ItemsMax            = 100
 	transactionBytesMax = 4 << 20
 )
 

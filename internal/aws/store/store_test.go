@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaselog/leaselog/internal/aws/awstest"
 	"github.com/leaselog/leaselog/internal/aws/storetest"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
@@ -128,6 +129,13 @@ func (a apart) Claims(ctx context.Context, prefix, after string, limit int) ([]e
 // TestLog runs the suite on DynamoDB.
 func TestLog(t *testing.T) {
 	d := startDatabase(t)
+	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
+}
+
+// TestLogOnLocalStack runs it through LocalStack, which reads and writes DynamoDB's protocol in its own way.
+func TestLogOnLocalStack(t *testing.T) {
+	fewer(t)
+	d := database{storetest.At(awstest.New(t, awstest.Config{}).Endpoint)}
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
 }
 

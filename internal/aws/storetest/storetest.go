@@ -47,6 +47,11 @@ func Start(t testing.TB) *DB {
 	if endpoint == "" {
 		endpoint = emulator(t)
 	}
+	return At(endpoint)
+}
+
+// At is a DynamoDB of this machine that runs already.
+func At(endpoint string) *DB {
 	return &DB{aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}}
 }
 
@@ -81,14 +86,19 @@ func emulator(t testing.TB) (endpoint string) {
 	address := free.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
 	free.Close()
-	cmd := exec.Command(program, "--host", "127.0.0.1", "--port", port, "--log", "quiet")
+	// The shell ends the emulator when this process ends, however that happens: then its standard input does, too.
+	cmd := exec.Command("sh", "-c", `"$0" --host 127.0.0.1 --port "$1" --log quiet & read -r _; kill $!; wait $! 2>/dev/null`, program, port)
 	cmd.Stderr = os.Stderr
+	alive, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
+		alive.Close()
+		_ = cmd.Wait() // the emulator was ended, and says so
 	})
 	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)

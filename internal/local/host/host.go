@@ -174,7 +174,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.chores.Go(func() { h.beside.Serve(h.aside) }) // until close
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- h.server.Serve(netutil.LimitListener(h.listener, connectionsMax)) }()
+	go func() { failed <- h.server.Serve(coarseListener{netutil.LimitListener(h.listener, connectionsMax)}) }()
 	var err error
 	select {
 	case <-ctx.Done():
