@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,6 +132,7 @@ type figures struct {
 	shards, acked             int
 	seconds                   float64
 	commits, conflicts, reads int64
+	p50, p99, most            time.Duration
 	readUnits, writeUnits     float64
 }
 
@@ -140,22 +142,25 @@ func (f figures) lost() float64 { return float64(f.conflicts) / float64(f.commit
 
 func (f figures) String() string {
 	n := float64(f.acked)
-	return fmt.Sprintf("%6d  %10.0f  %8.0f %%  %14.1f  %13.1f  %11.1f  %10.1f", f.shards, n/f.seconds, 100*f.lost(),
-		float64(f.commits)/n, float64(f.reads)/n, f.writeUnits/n, f.readUnits/n)
+	return fmt.Sprintf("%6d  %10.0f  %8.0f %%  %14.1f  %13.1f  %11.1f  %10.1f %v %v %v", f.shards, n/f.seconds, 100*f.lost(),
+		float64(f.commits)/n, float64(f.reads)/n, f.writeUnits/n, f.readUnits/n, f.p50.Round(time.Millisecond), f.p99.Round(time.Millisecond), f.most.Round(time.Millisecond))
 }
 
 // contest is many workers on one queue, each a process of its own, and the ledger of what they were told.
 type contest struct {
 	*testing.T
-	shards  int
-	length  time.Duration
-	queue   events.QueueID
-	workers []*broker.Broker
+	shards                     int
+	length                     time.Duration
+	queue                      events.QueueID
+	process                    func() *broker.Broker
+	processes                  []*broker.Broker
+	senders, receivers, ackers function
 
 	units                     units
 	commits, conflicts, reads atomic.Int64
 
 	mu     sync.Mutex
+	times  []time.Duration
 	sent   map[events.MessageID]bool
 	leases map[events.MessageID][]lease
 	acked  map[events.MessageID]uint32 // by the lease of which number
@@ -170,54 +175,82 @@ type lease struct {
 func newContest(t *testing.T, k *keys.Keys, length time.Duration, open func(*contest) eventlog.Log, shards int) *contest {
 	t.Helper()
 	c := &contest{T: t, shards: shards, length: length, sent: map[events.MessageID]bool{}, leases: map[events.MessageID][]lease{}, acked: map[events.MessageID]uint32{}}
-	for range contenders {
+	c.process = func() *broker.Broker {
 		b, err := broker.New(broker.Config{Log: racing{open(c), c}, Keys: k, Rand: rand.Reader, Deployment: "test", Shards: shards, ReceiptKey: k.Secret("receipts"),
-			Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }, CommitItems: transactionItemsMax})
+			Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }, CommitItems: ItemsMax})
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
-		c.workers = append(c.workers, b)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.processes = append(c.processes, b)
+		return b
 	}
-	c.queue = newQueue(t, c.workers[0], false)
+	c.queue = newQueue(t, c.process(), false)
 	return c
 }
 
 // run measures for a while, then lets the workers take what is left, and holds what they were told to the promises.
 func (c *contest) run() figures {
 	c.Helper()
-	for i := range contenders { // so that nobody meets an empty queue
-		c.send(c.workers[i], 10)
-	}
+	c.all(func() { c.send(10) }) // so that nobody meets an empty queue
+	c.all(func() { c.receive(1) })
 	c.units.take()
 	c.commits.Store(0)
 	c.conflicts.Store(0)
 	c.reads.Store(0)
+	before := len(c.acked)
+	c.times = nil
 	began := time.Now()
-	c.all(func(b *broker.Broker) {
+	c.all(func() {
 		for time.Since(began) < c.length && !c.Failed() {
-			c.send(b, 1)
-			c.receive(b, 1)
+			c.send(1)
+			c.receive(1)
 		}
 	})
-	f := figures{shards: c.shards, acked: len(c.acked), seconds: time.Since(began).Seconds(), commits: c.commits.Load(), conflicts: c.conflicts.Load(), reads: c.reads.Load()}
+	f := figures{shards: c.shards, acked: len(c.acked) - before, seconds: time.Since(began).Seconds(), commits: c.commits.Load(), conflicts: c.conflicts.Load(), reads: c.reads.Load()}
+	slices.Sort(c.times)
+	f.p50, f.p99, f.most = c.times[len(c.times)/2], c.times[len(c.times)*99/100], c.times[len(c.times)-1]
 	f.readUnits, f.writeUnits = c.units.take()
 	until := time.Now().Add(time.Minute)
-	c.all(func(b *broker.Broker) {
+	c.all(func() {
 		for c.left() > 0 && time.Now().Before(until) && !c.Failed() {
-			c.receive(b, 10)
+			c.receive(10)
 		}
 	})
-	for _, b := range c.workers {
+	for _, b := range c.processes {
 		b.Close()
 	}
 	c.judge()
 	return f
 }
 
-func (c *contest) all(work func(b *broker.Broker)) {
+// function is the idle processes of a function. An invocation takes the one that was used last, or starts one.
+type function struct {
+	mu   sync.Mutex
+	idle []*broker.Broker
+}
+
+func (f *function) take(c *contest) (b *broker.Broker, end func()) {
+	f.mu.Lock()
+	if n := len(f.idle); n > 0 {
+		b, f.idle = f.idle[n-1], f.idle[:n-1]
+	}
+	f.mu.Unlock()
+	if b == nil {
+		b = c.process()
+	}
+	return b, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.idle = append(f.idle, b)
+	}
+}
+
+func (c *contest) all(work func()) {
 	var all sync.WaitGroup
-	for _, b := range c.workers {
-		all.Go(func() { work(b) })
+	for range contenders {
+		all.Go(work)
 	}
 	all.Wait()
 }
@@ -228,7 +261,10 @@ func (c *contest) left() int {
 	return len(c.sent) - len(c.acked)
 }
 
-func (c *contest) send(b *broker.Broker, n int) {
+func (c *contest) send(n int) {
+	b, end := c.senders.take(c)
+	defer end()
+	defer c.took(time.Now())
 	var out []broker.Outgoing
 	for range n {
 		out = append(out, message([]byte("a message of some bytes"), false, ""))
@@ -249,7 +285,9 @@ func (c *contest) send(b *broker.Broker, n int) {
 }
 
 // receive takes messages and acks them, but for some, whose leases it lets end.
-func (c *contest) receive(b *broker.Broker, most int) {
+func (c *contest) receive(most int) {
+	b, end := c.receivers.take(c)
+	defer c.took(time.Now())
 	length, none := leaseLong, uint32(0)
 	drop := mathrand.N(abandoned) == 0
 	if drop {
@@ -257,6 +295,7 @@ func (c *contest) receive(b *broker.Broker, most int) {
 	}
 	seconds := uint32(length.Seconds())
 	found, err := b.Receive(c.Context(), broker.Receive{Queue: c.queue, Max: most, LeaseSeconds: &seconds, WaitSeconds: &none})
+	end()
 	if err != nil {
 		c.Errorf("receive: %v", err)
 		return
@@ -269,6 +308,8 @@ func (c *contest) receive(b *broker.Broker, most int) {
 	if drop || len(found) == 0 {
 		return
 	}
+	b, end = c.ackers.take(c)
+	defer end()
 	answers, err := b.Ack(c.Context(), c.queue, receiptsOf(found))
 	if err != nil {
 		c.Errorf("ack: %v", err)
@@ -285,6 +326,12 @@ func (c *contest) receive(b *broker.Broker, most int) {
 		}
 		c.acked[d.ID] = d.Receives
 	}
+}
+
+func (c *contest) took(began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times = append(c.times, time.Since(began))
 }
 
 // judge holds the ledger to the promises.
