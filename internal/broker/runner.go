@@ -408,7 +408,7 @@ func join(a, b []command) []command {
 // retry reads what others have written, after a pause that grows when it happens again and again.
 func (r *runner) retry(ctx context.Context, attempt int) error {
 	if attempt > 0 {
-		if err := r.b.pause(ctx, attempt); err != nil {
+		if err := r.b.pause(ctx, min(attempt, raceAttempts)); err != nil {
 			return err
 		}
 	}
