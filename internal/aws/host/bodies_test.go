@@ -72,7 +72,7 @@ func bodies(c *cloud, t *testing.T) {
 func longAnswers(c *cloud, t *testing.T) {
 	l := c.line("long", map[string]any{})
 	const each = 10
-	for _, character := range []string{"x", "<", `"`, "\u0001", "é"} {
+	for _, character := range []string{"<", `"`, "\u0001"} {
 		largest := strings.Repeat(character, 262144/len(character))
 		for i := range each {
 			a := l.sends(l.send, largest)
