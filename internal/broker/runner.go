@@ -387,12 +387,15 @@ func (r *runner) next(ctx context.Context) (look bool) {
 	}
 }
 
-// foresee looks at the places where commands will write.
+// foresee looks at the places where commands will write, and where receives will find more than is known here: a full
+// answer is worth a read.
 func (r *runner) foresee(ctx context.Context, cmds []command) error {
 	ledger, messages := len(r.parked) > 0, false
 	for _, c := range cmds {
 		_, sends := c.(*send)
-		ledger, messages = ledger || !sends, messages || sends
+		in, receives := c.(*receive)
+		more := receives && r.ledger.Cursor+events.Position(in.request.Max) > r.sender.Tail
+		ledger, messages = ledger || !sends, messages || sends || more
 	}
 	return r.foreseen(ctx, ledger, messages)
 }
