@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// answerBytesMax is what Lambda passes on of an answer, as JSON ("Lambda quotas": 6 MB, and 100 bytes by its error).
+// answerBytesMax is what Lambda passes on of an answer, as JSON: 6 MB by its quotas, and 100 bytes more by its error.
 const answerBytesMax = 6<<20 + 100
 
 // bodyOf is an answer's body as the client gets it.
