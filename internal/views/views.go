@@ -66,22 +66,25 @@ func (f *Follower) Wake(ctx context.Context, name projections.Shard, reach proje
 
 // CatchUp wakes a shard for all that is in the log now.
 func (f *Follower) CatchUp(ctx context.Context, name projections.Shard) error {
-	var reach projections.Ends
-	ledger, messages := streams(name)
-	last, ok, err := f.Log.Last(ctx, ledger)
+	reach, err := Reach(ctx, f.Log, name)
 	if err != nil {
 		return err
 	}
-	if ok {
+	return f.Wake(ctx, name, reach)
+}
+
+// Reach gives where the streams of a shard end.
+func Reach(ctx context.Context, log eventlog.Log, name projections.Shard) (reach projections.Ends, err error) {
+	ledger, messages := streams(name)
+	last, ok, err := log.Last(ctx, ledger)
+	if err == nil && ok {
 		reach.Ledger = uint64(last.Next())
+		last, ok, err = log.Last(ctx, messages)
 	}
-	if last, ok, err = f.Log.Last(ctx, messages); err != nil {
-		return err
-	}
-	if ok {
+	if err == nil && ok {
 		reach.Messages = events.Position(last.Next())
 	}
-	return f.Wake(ctx, name, reach)
+	return reach, err
 }
 
 // Poisoned says whether what was met would be met again by every attempt: the log or the view does not decode, or breaks
