@@ -72,6 +72,10 @@ func (f *Follower) readLedger(ctx context.Context, s *shard, p *placed, tell fun
 	ledger, _ := streams(s.Shard)
 	for {
 		entries, err := f.Log.Read(ctx, ledger, eventlog.Seq(p.ledger), eventlog.Limits{Bytes: readBytes})
+		if to, ok := f.gap(err, 0); ok {
+			p.ledger = uint64(to)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -101,9 +105,8 @@ func (f *Follower) readMessages(ctx context.Context, s *shard, p *placed, tell f
 	at := p.Messages()
 	for {
 		entries, err := f.Log.Read(ctx, messages, eventlog.Seq(at), eventlog.Limits{Bytes: readBytes, HeadersOnly: true})
-		var gone *eventlog.Truncated
-		if errors.As(err, &gone) && gone.To <= eventlog.Seq(p.Ends().Messages) {
-			at = events.Position(gone.To) // long past its retention, or nobody would have dropped it
+		if to, ok := f.gap(err, eventlog.Seq(p.Ends().Messages)); ok {
+			at = events.Position(to)
 			continue
 		}
 		if err != nil {
@@ -122,6 +125,16 @@ func (f *Follower) readMessages(ctx context.Context, s *shard, p *placed, tell f
 			return nil
 		}
 	}
+}
+
+// gap says how far entries were dropped, where that does not matter: a history is as long as what is left of it, and a state
+// has what lies before known already.
+func (f *Follower) gap(err error, known eventlog.Seq) (eventlog.Seq, bool) {
+	var gone *eventlog.Truncated
+	if errors.As(err, &gone) && (f.Projection.History > 0 || gone.To <= known) {
+		return gone.To, true
+	}
+	return 0, false
 }
 
 func told(tell func(int), n int) int {
