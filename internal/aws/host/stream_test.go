@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func TestStream(t *testing.T) {
 	for range 20 {
 		ask("send-message-batch")
 	}
-	for range 8 {
+	for range 4 {
 		got := field[[]map[string]any](s, ask("receive-messages"), "messages")
 		for _, m := range got[:min(2, len(got))] { // what is left stays leased
 			ask("delete-message", "RECEIPT_HANDLE_1", m["receipt_handle"].(string), "RECEIPT_HANDLE_2", m["receipt_handle"].(string), "RECEIPT_HANDLE_3", m["receipt_handle"].(string))
@@ -89,6 +90,9 @@ func deployed(t *testing.T, a *awstest.AWS) *cloud {
 	return c
 }
 
+// window is how long a projection lets records gather. A test does not wait for minutes.
+var window = regexp.MustCompile(`(MaximumBatchingWindowInSeconds: )[0-9]+`)
+
 // projectionsAlone writes a template with the projections of the real one and what they need: LocalStack knows no HTTP
 // APIs. What an alarm watches is not in it either.
 func projectionsAlone(dist string) error {
@@ -96,6 +100,7 @@ func projectionsAlone(dist string) error {
 	if err != nil {
 		return err
 	}
+	text = window.ReplaceAll(text, []byte("${1}1"))
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return err
@@ -150,12 +155,12 @@ func reached(t *testing.T, d *Deployment, of ...projections.Projection) (shards 
 }
 
 func awaitView(ctx context.Context, d *Deployment, key string, reach projections.Ends) error {
+	var ends projections.Ends
 	for {
 		k, ok, err := d.Views.Load(ctx, key)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s is at %v, and the log at %v: %w", key, ends, reach, err)
 		}
-		var ends projections.Ends
 		if ok {
 			if ends, _, err = projections.Unpack(k.Data); err != nil || ends.Reach(reach) {
 				return err
