@@ -10,7 +10,6 @@ import (
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/auth"
 	awshost "github.com/leaselog/leaselog/internal/aws/host"
-	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
@@ -67,15 +66,9 @@ func (v *viewed) on(work func(context.Context, *awshost.Deployment, []projection
 func (v *viewed) shards(ctx context.Context, d *awshost.Deployment) (all []projections.Shard, err error) {
 	var only events.QueueID
 	if v.queue != "" {
-		ref := broker.Ref{Account: v.account, Name: v.queue}
-		if id, ok := events.ParseUUID(v.queue); ok {
-			ref = broker.Ref{Account: v.account, ID: id}
-		}
-		q, err := d.Broker.Find(ctx, ref)
-		if err != nil {
+		if only, err = d.FindQueue(ctx, v.account, v.queue); err != nil {
 			return nil, err
 		}
-		only = q.ID
 	}
 	err = sweep.Shards(ctx, d.Log, func(name projections.Shard) error {
 		if v.queue == "" || name.Queue == only {
