@@ -179,8 +179,12 @@ func EncodeMessages(messages []Message) []byte {
 	return buf.Bytes()
 }
 
-// DecodeMessages reads what EncodeMessages wrote.
+// DecodeMessages reads what EncodeMessages gave, packed or not.
 func DecodeMessages(data []byte) ([]Message, error) {
+	data, err := unpack(data)
+	if err != nil {
+		return nil, fmt.Errorf("messages of a block: %w", err)
+	}
 	var messages []Message
 	if err := decoding.Unmarshal(data, &messages); err != nil {
 		return nil, fmt.Errorf("messages of a block: %w", err)

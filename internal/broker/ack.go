@@ -43,7 +43,7 @@ func (c *ack) decide(g *group) error {
 // Ack finishes messages. The outcome of each receipt stands in its place.
 // Faults of one: ForeignLease, LeaseEnded; a receipt that acked the message within the last minutes is no fault.
 func (b *Broker) Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error) {
-	return counted(ctx, b, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.ack(ctx, o, id, receipts) })
+	return counted(ctx, b, true, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.ack(ctx, o, id, receipts) })
 }
 
 func (b *Broker) ack(ctx context.Context, o *once, id events.QueueID, receipts []string) ([]error, error) {
@@ -53,6 +53,11 @@ func (b *Broker) ack(ctx context.Context, o *once, id events.QueueID, receipts [
 	}
 	results := make([]error, len(receipts))
 	parts := h.sort(receipts, results)
+	if len(parts) != 1 { // no one commit holds the claims
+		if err := b.first(ctx, o); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range parts {
 		c := &ack{reply: newReply()}
 		for _, r := range p.receipts {

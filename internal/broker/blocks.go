@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/tidwall/btree"
 
@@ -80,6 +81,17 @@ func (c *blocks) advance(cursor events.Position) {
 func (c *blocks) append(b *block, cursor events.Position) {
 	if c.end(cursor) == b.Seq && len(c.near) < nearBlocksMax && c.nearBytes < nearBytesMax {
 		c.near = append(c.near, b)
+		c.nearBytes += b.bytes
+	}
+}
+
+// mark keeps which blocks are near, for a rollback that moves the cursor back.
+func (c *blocks) mark() []*block { return slices.Clone(c.near) }
+
+// restore makes those blocks near again.
+func (c *blocks) restore(near []*block) {
+	c.near, c.nearBytes = near, 0
+	for _, b := range near {
 		c.nearBytes += b.bytes
 	}
 }

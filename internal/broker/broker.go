@@ -34,6 +34,8 @@ type Config struct {
 	Shards     int                   // of a new standard queue; default 1
 	// Exclusive says that no other process writes to the log, so that what was read last is its end.
 	Exclusive bool
+	// Packed says that bytes of the log cost more than the work to make them fewer: blocks are compressed.
+	Packed bool
 	// Unattended says that no Tick comes within seconds, so that a receive also moves what it finds received too often.
 	Unattended bool
 	// CommitItems bounds the appends and claims of one commit together, for a log that has such a bound; at least 4.

@@ -32,7 +32,7 @@ type DeadLetter struct {
 // Faults: Exists; Invalid for a dead-letter queue that does not exist, is of the other kind or of another account, and for an
 // unknown key; KeyLost.
 func (b *Broker) Create(ctx context.Context, c CreateQueue) (*Queue, error) {
-	return counted(ctx, b, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.create(ctx, o, c) })
+	return counted(ctx, b, false, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.create(ctx, o, c) })
 }
 
 func (b *Broker) create(ctx context.Context, o *once, c CreateQueue) (*Queue, error) {

@@ -43,7 +43,7 @@ func (c *extend) decide(g *group) error {
 
 // Extend changes the ends of leases. The outcome of each stands in its place. Faults of one: ForeignLease, LeaseEnded.
 func (b *Broker) Extend(ctx context.Context, id events.QueueID, items []Extend) ([]error, error) {
-	return counted(ctx, b, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.extend(ctx, o, id, items) })
+	return counted(ctx, b, true, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.extend(ctx, o, id, items) })
 }
 
 func (b *Broker) extend(ctx context.Context, o *once, id events.QueueID, items []Extend) ([]error, error) {
@@ -57,6 +57,11 @@ func (b *Broker) extend(ctx context.Context, o *once, id events.QueueID, items [
 		texts[i] = items[i].Receipt
 	}
 	parts := h.sort(texts, results)
+	if len(parts) != 1 { // no one commit holds the claims
+		if err := b.first(ctx, o); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range parts {
 		c := &extend{reply: newReply()}
 		for k, i := range p.places {

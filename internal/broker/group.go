@@ -24,6 +24,7 @@ type group struct {
 	senderMark   queue.SenderMark
 	ledgerMark   queue.Mark
 	parkedBefore []*receive
+	nearBefore   []*block // nil where nobody else writes
 
 	header   *events.Header // of the block, nil where nothing is sent
 	blockID  events.BlockID
@@ -53,8 +54,12 @@ var (
 )
 
 func newGroup(ctx context.Context, r *runner, cmds []command) *group {
-	return &group{runner: r, ctx: ctx, cmds: cmds, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
+	g := &group{runner: r, ctx: ctx, cmds: cmds, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
 		ledgerMark: r.ledger.Mark(), parkedBefore: slices.Clip(r.parked)}
+	if !r.b.Exclusive { // a commit that loses is nothing rare, and blocks that were read are paid for
+		g.nearBefore = r.blocks.mark()
+	}
+	return g
 }
 
 // decide takes the sends first: what they add can be handed out in the same commit. Both keep their order.
@@ -148,11 +153,9 @@ func (g *group) full() bool { return g.items >= groupItemsMax }
 // commit writes what was decided. It gives true when others have written meanwhile, so that everything is to be
 // decided again; the working state is then rolled back.
 func (g *group) commit() (again bool, err error) {
-	if g.restsOnLedger && len(g.happened) == 0 || g.restsOnMessages && g.header == nil {
-		if sure, err := g.endsAt(g.ctx, g.start); err != nil || !sure {
-			g.rollback()
-			return err == nil, err
-		}
+	if sure, err := g.ended(g.ctx, g.restsOnLedger && len(g.happened) == 0, g.restsOnMessages && g.header == nil, g.start); err != nil || !sure {
+		g.rollback()
+		return err == nil, err
 	}
 	if g.header == nil && len(g.happened) == 0 && len(g.claims) == 0 {
 		return false, nil
@@ -198,6 +201,9 @@ func (g *group) build() (c eventlog.Commit, err error) {
 // sealed gives the append of an entry of the message stream.
 func (s *shard) sealed(ctx context.Context, seq events.Position, h *events.Header, header, plain []byte) (eventlog.Append, error) {
 	place := envelope.Place{Stream: string(s.messageStream), Seq: uint64(seq)}
+	if s.b.Packed {
+		plain = events.Pack(plain)
+	}
 	data, err := s.keys.Seal(ctx, s.b.Now(), s.ledger.Settings.KeyReuseSeconds, place, h.Key, header, plain)
 	return s.entry(seq, h, header, data), err
 }
@@ -220,12 +226,13 @@ func (s *shard) stands(c eventlog.Commit) {
 	for _, a := range c.Appends {
 		if a.Stream == s.ledgerStream {
 			s.ledgerTail++
+			s.ledgerEnd.sure, s.ledgerEnd.known = true, s.b.Now()
 			s.ledgerBytes += len(a.Data) + len(a.Header)
 		} else if a.Stream == s.messageStream {
+			s.messageEnd.sure, s.messageEnd.known = true, s.b.Now()
 			s.senderBytes += len(a.Data) + len(a.Header)
 		}
 	}
-	s.confirmed = s.b.Now()
 }
 
 // rollback makes the state what it was before the group.
@@ -234,7 +241,7 @@ func (g *group) rollback() {
 	g.sender.Rollback(g.senderMark)
 	g.blocks.forget(g.draft)
 	g.draft = nil
-	g.blocks.forgetNear()
+	g.blocks.restore(g.nearBefore)
 	g.parked = g.parkedBefore
 	if g.answered {
 		return

@@ -136,6 +136,8 @@ func (w *world) compare(h *handle, kept *runner) {
 		return
 	}
 	if !kept.b.Exclusive {
+		kept.blind = false
+		kept.outdated(&eventlog.Conflict{})
 		if err := kept.catchUp(w.ctx); err != nil {
 			w.t.Errorf("catching up: %v", err)
 			return

@@ -46,8 +46,16 @@ const (
 	// its stream may have lost entries.
 	tailAge = 15 * 60 * 1000
 
+	// raceAttempts is from which lost race on the pauses grow no more: they are 32 to 160 ms then. Longer ones would
+	// make losers wait for seconds while others come and win.
+	raceAttempts = 7
+
 	// answerMargin is what a long poll leaves of its caller's time, in milliseconds, to be answered in.
 	answerMargin = 1_000
+
+	// aheadBytesMax bounds one read of what others have written. An entry of the ledger, and the header of a block, has
+	// at most an eighth of it, a block of the largest messages less than three quarters.
+	aheadBytesMax = 4 << 20
 
 	// probeFirst doubled six times is the pause between two looks at the end of a stream that other processes write
 	// to, in milliseconds: 10 to 320.

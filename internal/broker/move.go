@@ -130,6 +130,11 @@ func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err
 			return 0, err
 		}
 		m.rollback()
+		for _, r := range []*runner{from, to} {
+			if r.outdated(err); stale {
+				r.outdated(&eventlog.Conflict{})
+			}
+		}
 		if !stale && !isConflict(err) {
 			from.loaded, to.loaded = isRefused(err), isRefused(err)
 			return 0, storeFault(err)

@@ -35,6 +35,12 @@ type onceKey struct{}
 // request and not to any one command.
 func With(ctx context.Context, o Once) context.Context { return context.WithValue(ctx, onceKey{}, o) }
 
+// keyed says whether the request has an idempotency key.
+func keyed(ctx context.Context) bool {
+	o, _ := ctx.Value(onceKey{}).(Once)
+	return o.Key != ""
+}
+
 // rememberAnswer is how long an answer is kept for repeats, in milliseconds (Basaltic 8).
 const rememberAnswer = 24 * 60 * 60 * 1000
 
@@ -170,15 +176,20 @@ func (b *Broker) prior(ctx context.Context, o *once) (*answer, error) {
 
 // counted runs a use case so that it counts once where its context asks for that. keep gives what is to be remembered
 // of a result, nil for nothing; again makes a result of it, and says false where that does not hold any more.
-func counted[T any](ctx context.Context, b *Broker, keep func(T) []byte, again func([]byte) (T, bool, error), run func(*once) (T, error)) (none T, err error) {
+// Most requests are the first with their claims, which the commit of their effect finds out anyway; so where looking
+// costs, a use case that says optimistic looks only when it has met another's. It must call first before it does
+// anything whose commit does not hold the claims.
+func counted[T any](ctx context.Context, b *Broker, optimistic bool, keep func(T) []byte, again func([]byte) (T, bool, error), run func(*once) (T, error)) (none T, err error) {
 	o := b.once(ctx)
 	if o == nil {
 		return run(nil)
 	}
-	for {
-		a, err := b.prior(ctx, o)
-		if err != nil {
-			return none, err
+	for attempt := 0; ; attempt++ {
+		var a *answer
+		if b.Exclusive || !optimistic || attempt > 0 {
+			if a, err = b.prior(ctx, o); err != nil {
+				return none, err
+			}
 		}
 		if a != nil {
 			if v, holds, err := repeated(a, again); holds || err != nil {
@@ -197,6 +208,18 @@ func counted[T any](ctx context.Context, b *Broker, keep func(T) []byte, again f
 		}
 		o.spent.Store(false) // another was first: the next look finds its answer
 	}
+}
+
+// first gives errSpent where a command was carried out before, and did not look yet.
+func (b *Broker) first(ctx context.Context, o *once) error {
+	if o == nil || b.Exclusive {
+		return nil
+	}
+	a, err := b.prior(ctx, o)
+	if err == nil && a != nil {
+		err = errSpent
+	}
+	return err
 }
 
 func repeated[T any](a *answer, again func([]byte) (T, bool, error)) (v T, holds bool, err error) {
@@ -224,7 +247,7 @@ func outcomeOf[T any](v T, err error, keep func(T) []byte) *answer {
 // bare is counted for a use case without a result.
 func (b *Broker) bare(ctx context.Context, run func(*once) error) error {
 	nothing := struct{}{}
-	_, err := counted(ctx, b, func(struct{}) []byte { return []byte{} }, func([]byte) (struct{}, bool, error) { return nothing, true, nil },
+	_, err := counted(ctx, b, false, func(struct{}) []byte { return []byte{} }, func([]byte) (struct{}, bool, error) { return nothing, true, nil },
 		func(o *once) (struct{}, error) { return nothing, run(o) })
 	return err
 }
@@ -350,6 +373,7 @@ func (g *group) claim(c command, err error) error {
 
 // met tells those whose claims stand already: they are answered from the first.
 func (g *group) met(err error) {
+	g.outdated(err)
 	for _, c := range g.all() {
 		if k := onceOf(c); k != nil {
 			k.once.spentBy(err, g.now)

@@ -89,6 +89,13 @@ func onceCases(w *world) map[string]struct {
 	}
 }
 
+// inBothWorlds runs f where nobody else writes to the log and where others may: there first requests do not look for
+// another that was before them.
+func inBothWorlds(t *testing.T, f func(*world)) {
+	inWorld(t, f)
+	inWorld(t, f, shared)
+}
+
 var onceNames = []string{"send", "receive", "ack", "extend", "purge", "create", "update"}
 
 // A command under an idempotency key takes effect once however often it is repeated, by whichever process, and every
@@ -96,7 +103,7 @@ var onceNames = []string{"send", "receive", "ack", "extend", "purge", "create", 
 func TestOnce(t *testing.T) {
 	for _, name := range onceNames {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inBothWorlds(t, func(w *world) {
 				c := onceCases(w)[name]
 				first, err := c.do(under(w, "k", "p"))
 				if err != nil {
@@ -123,7 +130,7 @@ func TestOnce(t *testing.T) {
 func TestOnceAtOnce(t *testing.T) {
 	for _, name := range onceNames {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inBothWorlds(t, func(w *world) {
 				c := onceCases(w)[name]
 				answers := make([]string, 8)
 				var all sync.WaitGroup
@@ -152,7 +159,7 @@ func TestOnceThroughFaults(t *testing.T) {
 	for _, name := range onceNames {
 		for _, f := range []eventlogtest.Fault{eventlogtest.Refuse, eventlogtest.Before, eventlogtest.After, eventlogtest.Late} {
 			t.Run(fmt.Sprint(name, f), func(t *testing.T) {
-				inWorld(t, func(w *world) {
+				inBothWorlds(t, func(w *world) {
 					c := onceCases(w)[name]
 					w.log.ResetCounts()
 					w.log.Plan(eventlogtest.Nth(eventlogtest.OpCommit, 1, f))
@@ -176,7 +183,7 @@ func TestOnceThroughFaults(t *testing.T) {
 
 // A receive is answered again only while none of its leases has ended; then it is a new one.
 func TestOnceReceiveEnds(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBothWorlds(t, func(w *world) {
 		q := w.create("q", false)
 		w.send(q, "1", "2")
 		get := func() []Delivery {
@@ -203,7 +210,7 @@ func TestOnceReceiveEnds(t *testing.T) {
 
 // A nonce counts once, whatever it is used for, and also where the command changes nothing.
 func TestNonce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inBothWorlds(t, func(w *world) {
 		q := w.create("q", false)
 		with := func(nonce string) context.Context {
 			return With(w.ctx, Once{Account: "a", Nonce: "nonce/k/" + nonce, NonceUntil: w.now() + 600_000})
@@ -228,4 +235,35 @@ func TestNonce(t *testing.T) {
 			w.t.Errorf("the queue holds %v", all)
 		}
 	})
+}
+
+// A request whose effect is in several commits changes nothing when it was seen before, where others write too.
+func TestReplayOverCommits(t *testing.T) {
+	inWorld(t, func(w *world) {
+		q := w.create("q.fifo", true)
+		with := func(nonce string) context.Context {
+			return With(w.ctx, Once{Account: "a", Nonce: "nonce/k/" + nonce, NonceUntil: w.now() + 600_000})
+		}
+		var messages []string
+		for i := range 8 {
+			messages = append(messages, fmt.Sprintf("g%d:%d", i, i))
+		}
+		if _, err := w.b.Send(with("1"), q, out(messages...)); err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := w.b.Send(with("1"), q, out("x:x", "y:y", "z:z", "u:u")); !fault.Is(err, fault.Unauthorized) {
+			w.t.Errorf("the replay gave %v", err)
+		}
+		var held []string
+		for range 8 {
+			held = append(held, receipts(w.receive(q, 1))...)
+		}
+		if _, err := w.b.Ack(with("1"), q, held); !fault.Is(err, fault.Unauthorized) {
+			w.t.Errorf("the replay gave %v", err)
+		}
+		time.Sleep(31 * time.Second)
+		if all := w.drain(q); len(all) != 8 {
+			w.t.Errorf("the queue holds %v", all)
+		}
+	}, shared, onShards(4))
 }

@@ -12,7 +12,7 @@ import (
 // Purge removes every message that is in the queue now, leased or not, and says how many. Where it takes several
 // commits, the ends are fixed in the record first, and a purge that was broken off is finished from there.
 func (b *Broker) Purge(ctx context.Context, id events.QueueID) (uint64, error) {
-	return counted(ctx, b, keepCount, countAgain, func(o *once) (uint64, error) { return b.purge(ctx, o, id) })
+	return counted(ctx, b, false, keepCount, countAgain, func(o *once) (uint64, error) { return b.purge(ctx, o, id) })
 }
 
 func (b *Broker) purge(ctx context.Context, o *once, id events.QueueID) (uint64, error) {

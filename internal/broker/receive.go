@@ -85,7 +85,8 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	}
 	nothing := func([]Delivery) []byte { return nil }
 	again := func(data []byte) ([]Delivery, bool, error) { return h.again(ctx, data) }
-	found, err := counted(ctx, b, nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
+	// A repeat finds its answer before it waits; a replay has nothing to find.
+	found, err := counted(ctx, b, !keyed(ctx), nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
 	if err == nil && b.Unattended {
 		h.tidy(ctx)
 	}
@@ -337,6 +338,7 @@ func (c *receive) again(g *group) (found bool, err error) {
 
 // look asks the rules until they hand something out or there is nothing.
 func (c *receive) look(g *group) error {
+	g.opens = true
 	g.looking = c // not by defer: whoever recovers from a panic must know
 	err := c.find(g)
 	if g.looking = nil; err != nil {

@@ -220,8 +220,8 @@ func (r *runner) look() {
 	if r.b.Exclusive || !r.loaded || len(r.parked) == 0 {
 		return
 	}
-	if sure, err := r.confirm(r.b.life); err == nil && !sure {
-		r.probes = 0
+	if more, _ := r.glance(r.b.life); more {
+		r.probes, r.blind = 0, false
 		r.loaded = r.catchUp(r.b.life) == nil
 	}
 }
@@ -229,6 +229,7 @@ func (r *runner) look() {
 // process answers every command. A broken invariant is caught here: the shard is refused from then on, not guessed.
 func (r *runner) process(ctx context.Context, cmds []command) {
 	r.later, r.single = cmds, 0
+	r.fresh()
 	defer func() {
 		if p := recover(); p != nil {
 			r.refuse(p)
@@ -236,6 +237,7 @@ func (r *runner) process(ctx context.Context, cmds []command) {
 		}
 	}()
 	for look := true; len(r.later) > 0 || look && len(r.parked) > 0; {
+		r.blind = !r.b.Exclusive && len(r.parked) == 0 && !slices.ContainsFunc(r.later, needsMessages)
 		if err := r.ready(ctx); err != nil {
 			r.fail(r.later, err)
 			r.failParked(err)
@@ -283,12 +285,21 @@ func (r *runner) ready(ctx context.Context) error {
 		return r.broken
 	case !r.loaded:
 		return r.load(ctx)
-	case !r.b.Exclusive && r.b.Now()-r.confirmed > tailAge:
-		err := r.catchUp(ctx) // by now the streams may have lost entries behind their old ends
+	case !r.b.Exclusive && r.overdue():
+		err := r.catchUp(ctx)
 		r.loaded = err == nil
 		return err
 	}
 	return nil
+}
+
+// needsMessages says whether a command has to do with more than what is leased.
+func needsMessages(c command) bool {
+	switch c.(type) {
+	case *ack, *extend:
+		return false
+	}
+	return true
 }
 
 func (r *runner) runAlone(ctx context.Context, c alone) {
@@ -348,6 +359,11 @@ func (r *runner) next(ctx context.Context) (look bool) {
 		n = min(n, 1)
 	}
 	cmds, after := r.later[:n:n], r.later[n:]
+	if err := r.foresee(ctx, cmds); err != nil {
+		r.later, r.loaded = after, false
+		r.fail(cmds, err)
+		return true
+	}
 	for attempt := 0; ; attempt++ {
 		g := newGroup(ctx, r, cmds)
 		r.group = g
@@ -371,6 +387,16 @@ func (r *runner) next(ctx context.Context) (look bool) {
 	}
 }
 
+// foresee looks at the places where commands will write.
+func (r *runner) foresee(ctx context.Context, cmds []command) error {
+	ledger, messages := len(r.parked) > 0, false
+	for _, c := range cmds {
+		_, sends := c.(*send)
+		ledger, messages = ledger || !sends, messages || sends
+	}
+	return r.foreseen(ctx, ledger, messages)
+}
+
 // join gives a and b in one slice, and b itself where a is empty, as it nearly always is.
 func join(a, b []command) []command {
 	if len(a) == 0 {
@@ -382,7 +408,7 @@ func join(a, b []command) []command {
 // retry reads what others have written, after a pause that grows when it happens again and again.
 func (r *runner) retry(ctx context.Context, attempt int) error {
 	if attempt > 0 {
-		if err := r.b.pause(ctx, attempt); err != nil {
+		if err := r.b.pause(ctx, min(attempt, raceAttempts)); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ type send struct {
 // The messages of a standard queue go to one shard together; those of a FIFO queue go where their groups are, a
 // commit for each shard.
 func (b *Broker) Send(ctx context.Context, id events.QueueID, messages []Outgoing) ([]Sent, error) {
-	return counted(ctx, b, keepSent, sentAgain, func(o *once) ([]Sent, error) { return b.send(ctx, o, id, messages) })
+	return counted(ctx, b, true, keepSent, sentAgain, func(o *once) ([]Sent, error) { return b.send(ctx, o, id, messages) })
 }
 
 func (b *Broker) send(ctx context.Context, o *once, id events.QueueID, messages []Outgoing) ([]Sent, error) {
@@ -60,6 +60,9 @@ func (b *Broker) send(ctx context.Context, o *once, id events.QueueID, messages 
 			return nil, b.noQueue(id, err)
 		}
 		return sent, nil
+	}
+	if err := b.first(ctx, o); err != nil { // no one commit holds the claims
+		return nil, err
 	}
 	return sent, h.scatter(ctx, messages, sent)
 }

@@ -25,7 +25,11 @@ type shard struct {
 	sender     *queue.Sender
 	ledger     *queue.Ledger
 	ledgerTail eventlog.Seq
-	confirmed  events.Instant // when both ends were known last
+	ledgerEnd  tail
+	messageEnd tail
+	blind      bool // the commands at hand need no more than the ledger, which others may have folded further
+	unread     bool // the message stream was never needed
+	opens      bool // this process hands out messages
 	blocks     blocks
 	draft      *block // being committed
 	settled    settled
@@ -71,7 +75,9 @@ func (s *shard) loadOnce(ctx context.Context) error {
 	s.ledgerTail, s.ledgerBytes, s.senderBytes = 0, 0, 0
 	s.blocks.reset(s.b.cacheShare)
 	s.settled = settled{}
-	if snap, ok, err := s.b.Log.Snapshot(ctx, s.ledgerStream, eventlog.Seq(1<<63)); err != nil {
+	s.ledgerEnd, s.messageEnd = tail{stale: true}, tail{}
+	snap, ok, err := s.b.Log.Snapshot(ctx, s.ledgerStream, eventlog.Seq(1<<63))
+	if err != nil {
 		return storeFault(err)
 	} else if ok {
 		if s.ledger, err = queue.LoadLedger(s.b.Limits, snap.Data); err != nil {
@@ -79,70 +85,49 @@ func (s *shard) loadOnce(ctx context.Context) error {
 		}
 		s.ledgerTail = snap.Seq
 	}
-	if snap, ok, err := s.b.Log.Snapshot(ctx, s.messageStream, eventlog.Seq(1<<63)); err != nil {
-		return storeFault(err)
-	} else if ok {
-		if s.sender, err = queue.LoadSender(s.b.Limits, snap.Data); err != nil {
-			return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
+	s.unread = true
+	if !s.blind {
+		if err := s.loadMessages(ctx); err != nil {
+			return err
 		}
 	}
 	if err := s.follow(ctx); err != nil {
 		return err
 	}
-	if s.ledger.Version == 0 || s.sender.Version == 0 {
+	if s.ledger.Version == 0 || s.sender.Version == 0 && !s.unread {
 		return fmt.Errorf("%w: shard %d of queue %v has no beginning", eventlog.ErrCorrupt, s.index, s.id)
 	}
 	s.loaded = true
 	return nil
 }
 
+// loadMessages takes the newest snapshot of the message stream, which is to be followed from there.
+func (s *shard) loadMessages(ctx context.Context) error {
+	snap, ok, err := s.b.Log.Snapshot(ctx, s.messageStream, eventlog.Seq(1<<63))
+	if err != nil {
+		return storeFault(err)
+	} else if ok {
+		if s.sender, err = queue.LoadSender(s.b.Limits, snap.Data); err != nil {
+			return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
+		}
+	}
+	s.unread, s.messageEnd = false, tail{stale: true}
+	return nil
+}
+
 // catchUp folds what others, or an earlier life of this process, have written since. Where they have dropped what was
 // not folded yet, a newer snapshot stands.
-func (s *shard) catchUp(ctx context.Context) error {
-	err := s.follow(ctx)
+func (s *shard) catchUp(ctx context.Context) (err error) {
+	if s.unread && !s.blind {
+		err = s.loadMessages(ctx)
+	}
+	if err == nil {
+		err = s.follow(ctx)
+	}
 	if _, gone := truncated(err); gone {
 		return s.load(ctx)
 	}
 	return err
-}
-
-// follow reads on from what was folded.
-func (s *shard) follow(ctx context.Context) error {
-	now := s.b.Now()
-	// The ledger first: a message that it names is then in the message stream.
-	for {
-		entries, err := s.b.Log.Read(ctx, s.ledgerStream, s.ledgerTail, eventlog.Limits{Bytes: 4 << 20})
-		if err != nil || len(entries) == 0 {
-			if err != nil {
-				return storeFault(err)
-			}
-			break
-		}
-		for _, e := range entries {
-			if err := s.foldLedger(e); err != nil {
-				return err
-			}
-		}
-	}
-	for {
-		entries, err := s.b.Log.Read(ctx, s.messageStream, eventlog.Seq(s.sender.Tail), eventlog.Limits{Bytes: 4 << 20, HeadersOnly: true})
-		if err != nil || len(entries) == 0 {
-			if err != nil {
-				return storeFault(err)
-			}
-			break
-		}
-		for _, e := range entries {
-			if err := s.foldMessages(e); err != nil {
-				return err
-			}
-		}
-	}
-	s.confirmed = now
-	if s.sender.Settings.KeyVersion > s.keys.Current() {
-		return s.b.renew(ctx, s.keys) // another process has re-keyed the queue
-	}
-	return nil
 }
 
 func (s *shard) foldLedger(e eventlog.Entry) error {
@@ -170,6 +155,9 @@ func (s *shard) foldMessages(e eventlog.Entry) error {
 	}
 	s.sender.Evolve(events.Position(e.Seq), h)
 	s.sender.Settle()
+	if e.Data != nil {
+		s.blocks.append(newBlock(events.Position(e.Seq), h, e.Header, e.Data, nil), s.ledger.Cursor)
+	}
 	s.senderBytes += len(e.Header) + int(h.Bytes)
 	return nil
 }
@@ -183,33 +171,6 @@ func (s *shard) observe(e events.Event) {
 	if a, ok := e.(*events.Acked); ok {
 		s.settled.add(a)
 	}
-}
-
-// confirm says whether the ends of both streams are still where they were read last. An answer that wrote nothing
-// rests on it, unless nobody else writes.
-func (s *shard) confirm(ctx context.Context) (bool, error) { return s.endsAt(ctx, s.sender.Tail) }
-
-// endsAt is confirm while a block is being formed, so that the fold is ahead of what was read: the message stream ended
-// at tail.
-func (s *shard) endsAt(ctx context.Context, tail events.Position) (bool, error) {
-	if s.b.Exclusive {
-		return true, nil
-	}
-	now := s.b.Now()
-	for _, c := range []struct {
-		stream eventlog.Stream
-		end    eventlog.Seq
-	}{{s.ledgerStream, s.ledgerTail}, {s.messageStream, eventlog.Seq(tail)}} {
-		last, ok, err := s.b.Log.Last(ctx, c.stream)
-		if err != nil {
-			return false, storeFault(err)
-		}
-		if !ok || last.Next() != c.end {
-			return false, nil
-		}
-	}
-	s.confirmed = now
-	return true, nil
 }
 
 // snapshots writes a snapshot of each stream whose tail since the last one has outgrown the state four times.

@@ -23,7 +23,7 @@ type UpdateQueue struct {
 // Update changes a queue and gives it with its depth. The new settings are first in its record, as wanted, and then
 // roll through the shards, one commit each; Update returns after the last. Faults: NotFound; Invalid, also for an unknown key; KeyLost.
 func (b *Broker) Update(ctx context.Context, u UpdateQueue) (*Queue, error) {
-	return counted(ctx, b, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.updateQueue(ctx, o, u) })
+	return counted(ctx, b, false, keepQueue, queueAgain, func(o *once) (*Queue, error) { return b.updateQueue(ctx, o, u) })
 }
 
 // updateQueue commits the record with the answer that is remembered, so the depth in it is from just before the change.

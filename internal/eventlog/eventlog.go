@@ -115,6 +115,9 @@ type Limits struct {
 	Entries     int
 	Bytes       int  // of headers and data together; the first entry always goes
 	HeadersOnly bool // leave Data out
+	// Lagging allows an answer that misses what was committed lately, where that is cheaper: what it holds is true, and
+	// that it holds no more proves nothing.
+	Lagging bool
 }
 
 // Snapshot is a folded state of a stream, true just before its entry at Seq.

@@ -161,6 +161,9 @@ func (l link) Commit(ctx context.Context, c eventlog.Commit) error {
 func (l link) Read(ctx context.Context, s eventlog.Stream, from eventlog.Seq, lim eventlog.Limits) (out []eventlog.Entry, err error) {
 	err = l.call(ctx, &call{what: fmt.Sprintf("read %s %d", l.sim.stream(s), from), run: func() (err error) {
 		out, err = l.sim.store.Read(context.Background(), s, from, lim)
+		if lim.Lagging {
+			out = l.sim.lag(s, from, out)
+		}
 		return err
 	}})
 	return out, err
@@ -237,4 +240,14 @@ func shorten(name string) string {
 		return name[28:]
 	}
 	return name
+}
+
+// lag leaves out of a read what the stream did not have yet when it was read so before.
+func (s *simulation) lag(stream eventlog.Stream, from eventlog.Seq, entries []eventlog.Entry) []eventlog.Entry {
+	end, ends := s.ends[stream], from
+	if n := len(entries); n > 0 {
+		ends = entries[n-1].Next()
+	}
+	s.ends[stream] = max(end, ends)
+	return slices.DeleteFunc(entries, func(e eventlog.Entry) bool { return e.Seq >= end })
 }

@@ -56,8 +56,9 @@ type simulation struct {
 
 	hosts    []*host
 	lives    int
-	late     []*call // commits that were answered as unknown and have not landed
-	started  int     // commands so far
+	ends     map[eventlog.Stream]eventlog.Seq // as a read that lags has them
+	late     []*call                          // commits that were answered as unknown and have not landed
+	started  int                              // commands so far
 	running  []*command
 	names    []*name
 	queues   []*known // every queue that a client was told of
@@ -102,7 +103,7 @@ func Run(o Options) Report {
 
 func newSimulation(o Options, p *plan, r *rand.Rand) *simulation {
 	memory := eventlog.NewMemory()
-	s := &simulation{Options: o, plan: p, rand: r, memory: memory, store: memory, keys: &keys{}, seen: map[string]int{}}
+	s := &simulation{Options: o, plan: p, rand: r, memory: memory, store: memory, keys: &keys{}, seen: map[string]int{}, ends: map[eventlog.Stream]eventlog.Seq{}}
 	if o.Store != nil {
 		s.store = o.Store(memory)
 	}

@@ -167,6 +167,7 @@ func (c *cloud) deployment() *Deployment {
 	c.Helper()
 	config, err := FromEnvironment(c.getenv)
 	c.must(err)
+	config.Now = c.now
 	d, err := Open(c.Context(), config)
 	c.must(err)
 	c.Cleanup(d.Close)

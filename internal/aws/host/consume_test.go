@@ -32,7 +32,7 @@ func changes(s *story, log eventlog.Log) (e lambdaevents.KinesisEvent) {
 			if err != nil || !ok {
 				return errors.Join(err, fmt.Errorf("stream %s has no end: %t", stream, ok))
 			}
-			e.Records = append(e.Records, record(len(e.Records), fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"Keys":{"s":{"S":%q},"n":{"N":"%d"}},"NewImage":{"w":{"N":"%d"}}}}`,
+			e.Records = append(e.Records, changed(len(e.Records), fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"Keys":{"s":{"S":%q},"n":{"N":"%d"}},"NewImage":{"w":{"N":"%d"}}}}`,
 				stream, last.Seq, last.Width)))
 		}
 		return nil
@@ -40,7 +40,7 @@ func changes(s *story, log eventlog.Log) (e lambdaevents.KinesisEvent) {
 	return e
 }
 
-func record(n int, data string) lambdaevents.KinesisEventRecord {
+func changed(n int, data string) lambdaevents.KinesisEventRecord {
 	return lambdaevents.KinesisEventRecord{Kinesis: lambdaevents.KinesisRecord{Data: []byte(data), SequenceNumber: fmt.Sprint("record-", n)}}
 }
 
@@ -99,9 +99,9 @@ func setAside(c *cloud, t *testing.T) {
 	name := eventlog.Stream(leaselog.LedgerStream(broken, 0))
 	s.must(c.deployment().Log.Commit(s.Context(), eventlog.Commit{Writer: eventlog.Writer{1}, At: int64(c.now()),
 		Appends: []eventlog.Append{{Stream: name, Width: 1, Header: []byte("nonsense")}}}))
-	e := lambdaevents.KinesisEvent{Records: []lambdaevents.KinesisEventRecord{record(900, "nonsense"),
-		record(901, fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"Keys":{"s":{"S":%q},"n":{"N":"0"}},"NewImage":{"w":{"N":"1"}}}}`, name)),
-		record(902, `{"eventName":"REMOVE","dynamodb":{"Keys":{"s":{"S":"x"},"n":{"N":"0"}}}}`)}}
+	e := lambdaevents.KinesisEvent{Records: []lambdaevents.KinesisEventRecord{changed(900, "nonsense"),
+		changed(901, fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"Keys":{"s":{"S":%q},"n":{"N":"0"}},"NewImage":{"w":{"N":"1"}}}}`, name)),
+		changed(902, `{"eventName":"REMOVE","dynamodb":{"Keys":{"s":{"S":"x"},"n":{"N":"0"}}}}`)}}
 	e.Records = append(e.Records, good.Records...)
 	var out bytes.Buffer
 	consume := c.function(projections.Depth.Name, c.env, &out).consuming(projections.Depth)
@@ -135,7 +135,7 @@ func setAside(c *cloud, t *testing.T) {
 func later(s *story, e lambdaevents.KinesisEvent) (out lambdaevents.KinesisEvent) {
 	for i, r := range e.Records {
 		text := strings.Replace(string(r.Kinesis.Data), `"w":{"N":"`, `"w":{"N":"10`, 1)
-		out.Records = append(out.Records, record(i, text))
+		out.Records = append(out.Records, changed(i, text))
 	}
 	return out
 }

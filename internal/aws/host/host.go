@@ -94,12 +94,12 @@ func (f *function) serving(e api.Endpoint) invocation {
 		defer cancel()
 		a := newAnswer()
 		r, err := request(ctx, &event, e.Encoded)
-		if err != nil {
-			return events.APIGatewayV2HTTPResponse{}, err // no gateway sends this
+		if err == nil {
+			err = f.answer(a, r, e)
 		}
-		if failed := f.answer(a, r, e); failed != nil {
+		if err != nil {
 			a = newAnswer() // whatever was begun
-			e.Fail(a, r, f.telemetry.logger, failed)
+			e.Fail(a, r, f.telemetry.logger, err)
 			f.telemetry.Failed(a.status, "")
 		}
 		return a.response(), nil

@@ -103,7 +103,7 @@ func (s *story) cold(name string, e event) response { return s.process(endpoints
 func (s *story) sign(e *event, encoded func(string) string, n int) {
 	r, err := request(context.Background(), e, encoded)
 	s.must(err)
-	s.must(auth.Credentials{ID: s.pair.ID, Secret: s.pair.Secret, Region: "eu-west-1"}.Sign(r, []byte(e.Body), time.Now(), fmt.Sprint("nonce-", n)))
+	s.must(auth.Credentials{ID: s.pair.ID, Secret: s.pair.Secret, Region: "eu-west-1"}.Sign(r, []byte(e.Body), time.UnixMilli(int64(s.now())), fmt.Sprint("nonce-", n)))
 	for _, h := range []string{"Authorization", "X-Date", "X-Nonce", "X-Content-Sha256"} {
 		if v := r.Header.Get(h); v != "" {
 			e.Headers[strings.ToLower(h)] = v

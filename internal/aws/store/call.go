@@ -76,7 +76,9 @@ func (s *Store) get(ctx context.Context, in *dynamodb.GetItemInput) (item, error
 // query gives the items of a query one by one, page after page as they are wanted.
 func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[item, error] {
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
-	in.ConsistentRead = aws.Bool(true)
+	if in.ConsistentRead == nil {
+		in.ConsistentRead = aws.Bool(true)
+	}
 	return func(yield func(item, error) bool) {
 		for {
 			out, err := s.page(ctx, in)

@@ -334,6 +334,7 @@ func TestConsumed(t *testing.T) {
 			return against(s.Commit(t.Context(), commitOf(entryAt("t", 2), forever("k/3"))))
 		}, 0, 4},
 		{"an empty probe", func() error { _, err := s.Read(t.Context(), stream, seq, eventlog.Limits{}); return err }, 1, 0},
+		{"an empty probe that may lag", func() error { _, err := s.Read(t.Context(), stream, seq, eventlog.Limits{Lagging: true}); return err }, 0.5, 0},
 		{"a small read", func() error {
 			_, err := s.Read(t.Context(), stream, seq-10, eventlog.Limits{Entries: 1})
 			return err

@@ -85,7 +85,7 @@ func (s *Store) read(ctx context.Context, name eventlog.Stream, from eventlog.Se
 	}
 	if n := len(r.found); n > 0 {
 		s.ends.learn(name, r.found[n-1].Next(), began.UnixMilli())
-	} else if ok && known.seq == from {
+	} else if ok && known.seq == from && !l.Lagging {
 		s.ends.learn(name, from, began.UnixMilli())
 	}
 	return r.found, nil
@@ -129,6 +129,7 @@ func (r *reading) add(ctx context.Context, next row) (full bool, err error) {
 // entriesFrom asks for the entries that begin at from or behind.
 func (s *Store) entriesFrom(name eventlog.Stream, from eventlog.Seq, l eventlog.Limits) *dynamodb.QueryInput {
 	in := s.entries(name, expression.KeyGreaterThanEqual(expression.Key("n"), expression.Value(uint64(from))), !l.HeadersOnly)
+	in.ConsistentRead = aws.Bool(!l.Lagging)
 	if l.Entries > 0 {
 		in.Limit = aws.Int32(int32(min(l.Entries, queryItemsMax)))
 	}

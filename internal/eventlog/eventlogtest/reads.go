@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -53,6 +54,10 @@ func testReadFrom(s *suite) {
 		{8, eventlog.Limits{HeadersOnly: true, Entries: 1}, list{4}},
 	} {
 		s.same(fmt.Sprintf("read at %d, %+v", tt.from, tt.limits), s.read("s", tt.from, tt.limits), tt.want)
+		tt.limits.Lagging = true
+		if got := s.read("s", tt.from, tt.limits); len(got) > len(tt.want) || !slices.Equal(got, tt.want[:len(got)]) {
+			s.Errorf("a read that may lag, at %d, %+v: %v does not begin as %v does", tt.from, tt.limits, got, tt.want)
+		}
 	}
 }
 
