@@ -25,7 +25,8 @@ func TestCloud(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		test func(*cloud, *testing.T)
-	}{{"functions", functions}, {"secret", oneSecret}, {"poll", poll}, {"large", large}, {"crn", byCRN}, {"set aside", setAside}, {"binaries", binaries}, {"cost", cost}} {
+	}{{"functions", functions}, {"secret", oneSecret}, {"poll", poll}, {"large", large}, {"crn", byCRN}, {"bodies", bodies}, {"long answers", longAnswers},
+		{"key disabled", keyDisabled}, {"frozen", frozen}, {"skewed", skewed}, {"set aside", setAside}, {"binaries", binaries}, {"cost", cost}} {
 		t.Run(part.name, func(t *testing.T) {
 			c.TB = t
 			defer func() { c.TB = nil }()
