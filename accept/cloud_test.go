@@ -183,6 +183,10 @@ func (c *cloud) events(ctx context.Context, t *testing.T, f awstest.Functions) {
 	invoke("send-message", 200)
 	invoke("send-message-batch", 200)
 	invoke("peek-messages", 200)
+	words["MOVE_ID"] = invoke("start-move", 201)["move"].(map[string]any)["id"].(string)
+	invoke("list-moves", 200)
+	invoke("describe-move", 200)
+	invoke("cancel-move", 200)
 	messages := invoke("receive-messages", 200)["messages"].([]any)
 	for i := range 4 {
 		words[fmt.Sprintf("RECEIPT_HANDLE_%d", i+1)] = messages[min(i, len(messages)-1)].(map[string]any)["receipt_handle"].(string)
@@ -199,6 +203,7 @@ func (c *cloud) events(ctx context.Context, t *testing.T, f awstest.Functions) {
 	for _, name := range []string{"project-depth", "project-traffic", "project-redrive", "project-snapshots"} {
 		invoke(name, 0)
 	}
+	invoke("sweep-moves", 0)
 	folders, err := os.ReadDir("../functions")
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +223,7 @@ func (c *cloud) event(t *testing.T, name string, words map[string]string) string
 		t.Fatal(err)
 	}
 	out := string(text)
-	for _, word := range []string{"TOKEN_TO_REVOKE", "TOKEN", "ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", "RECEIPT_HANDLE_1", "RECEIPT_HANDLE_2", "RECEIPT_HANDLE_3", "RECEIPT_HANDLE_4"} {
+	for _, word := range []string{"TOKEN_TO_REVOKE", "TOKEN", "ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", "RECEIPT_HANDLE_1", "RECEIPT_HANDLE_2", "RECEIPT_HANDLE_3", "RECEIPT_HANDLE_4", "MOVE_ID"} {
 		if with, ok := words[word]; ok {
 			out = strings.ReplaceAll(out, word, with)
 		}

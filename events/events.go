@@ -35,8 +35,8 @@ type Taken struct {
 	Info     *Info    `cbor:"2,keyasint,omitempty"`
 }
 
-// Passed moves the cursor over messages that could not be delivered when they were looked at: their group was locked,
-// or they were not due.
+// Passed moves the cursor over messages that were looked at and not leased: their group was locked, they were not due,
+// or it was a move task that looked.
 type Passed struct {
 	At    Instant `cbor:"1,keyasint"`
 	Items []Taken `cbor:"2,keyasint"` // each with Info
@@ -100,8 +100,10 @@ type Moved struct {
 // MoveReason says why a message was moved.
 type MoveReason uint8
 
-// Exhausted means that a message was received as often as its queue allows.
-const Exhausted MoveReason = 0
+const (
+	Exhausted MoveReason = 0 // it was received as often as its queue allows
+	Redriven  MoveReason = 1 // a move task took it
+)
 
 // Arrived says in the target's ledger what a move brought: the message at Position+i has IDs[i] and came from Items[i]
 // of the source. It is for search; the state keeps nothing of it but the total.

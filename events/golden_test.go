@@ -54,6 +54,8 @@ var sampleHeaders = map[string]*Header{
 	"header-block": {ID: sampleBlock, At: sampleAt, High: sampleAt + 1, Count: 2, Bytes: 1000, Totals: Totals{Messages: 12, Bytes: 9000}, Version: 7,
 		Epoch: 3, Key: 2, Groups: twice(sampleHash), Dedups: twice(sampleHash), Due: []Instant{0, sampleAt + 5000}, Expires: []Instant{0, sampleAt + 60_000},
 		Limits: []uint32{0, 4}, Origins: []Origin{sampleOrigin, sampleOrigin}},
+	"header-moved": {ID: sampleBlock, At: sampleAt, High: sampleAt, Count: 1, Bytes: 5, Totals: Totals{Messages: 1, Bytes: 5}, Version: 1,
+		Origins: []Origin{{ID: sampleOrigin.ID, Enqueued: sampleOrigin.Enqueued, Queue: sampleQueue, Position: 77, Receives: 3, Lease: sampleLease, Reason: Redriven}}},
 	"header-plain":   {ID: sampleBlock, At: sampleAt, High: sampleAt, Count: 1, Bytes: 5, Totals: Totals{Messages: 1, Bytes: 5}, Version: 1},
 	"header-control": {Kind: Control, ID: sampleBlock, At: sampleAt, High: sampleAt, Version: 7, Epoch: 1, Settings: &sampleSettings, Forgets: true},
 	"header-anchor":  {Kind: Anchor, ID: sampleBlock, At: sampleAt, High: sampleAt, Totals: Totals{Messages: 12, Bytes: 9000}, Version: 7},

@@ -57,6 +57,9 @@ type Origin struct {
 	// FromEnqueued is true where retention goes on from Enqueued; otherwise it starts at the move.
 	FromEnqueued bool   `cbor:"6,keyasint,omitempty"`
 	Receives     uint32 `cbor:"7,keyasint,omitempty"` // how often it was received there
+	// Lease is the last one it had there, unless that was released: whoever had it holds a receipt that names it.
+	Lease  LeaseID    `cbor:"8,keyasint,omitzero"`
+	Reason MoveReason `cbor:"9,keyasint,omitempty"`
 }
 
 // Width is how many positions the entry takes.

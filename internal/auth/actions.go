@@ -11,7 +11,7 @@ type Action struct {
 	Batch string
 }
 
-// The actions of the queue service.
+// The actions of the queue service. Those of move tasks are ours.
 var (
 	CreateQueue                  = Action{Name: "queue:CreateQueue"}
 	ListQueues                   = Action{Name: "queue:ListQueues"}
@@ -25,13 +25,18 @@ var (
 	PeekMessages                 = Action{Name: "queue:PeekMessages"}
 	DeleteMessage                = Action{Name: "queue:DeleteMessage"}
 	DeleteMessageBatch           = Action{Name: "queue:DeleteMessage", Batch: "queue:DeleteMessageBatch"}
+	StartMove                    = Action{Name: "queue:StartMove"}
+	ListMoves                    = Action{Name: "queue:ListMoves"}
+	DescribeMove                 = Action{Name: "queue:DescribeMove"}
+	CancelMove                   = Action{Name: "queue:CancelMove"}
 	ChangeMessageVisibility      = Action{Name: "queue:ChangeMessageVisibility"}
 	ChangeMessageVisibilityBatch = Action{Name: "queue:ChangeMessageVisibility", Batch: "queue:ChangeMessageVisibilityBatch"}
 )
 
 // Actions lists them all.
 var Actions = []Action{CreateQueue, ListQueues, DescribeQueue, UpdateQueue, DeleteQueue, PurgeQueue, SendMessage, SendMessageBatch,
-	ReceiveMessages, PeekMessages, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch}
+	ReceiveMessages, PeekMessages, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch,
+	StartMove, ListMoves, DescribeMove, CancelMove}
 
 // ours is the prefix of the actions that this server knows all of.
 const ours = "queue:"

@@ -71,6 +71,9 @@ type Broker struct {
 	// sweepAt is when the records are to be read for what is half done: after the start, now and then where others
 	// write too, and until doubtful after a command failed between its writes.
 	sweepAt, doubtful events.Instant
+	// movesAt is when move tasks are to be looked for, and moveStarts counts those that were started here.
+	movesAt    events.Instant
+	moveStarts uint64
 }
 
 type nameKey struct{ account, name string }

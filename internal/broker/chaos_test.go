@@ -72,8 +72,12 @@ func (c *chaos) run(k kind, brokers int) {
 		others.Go(func() { c.receiver(all[i%brokers], c.q, stop) })
 	}
 	for i := range brokers {
-		others.Go(func() { c.receiver(all[i], c.dead, stop) })
+		others.Go(func() {
+			time.Sleep(time.Minute) // until then move tasks bring back what is there
+			c.receiver(all[i], c.dead, stop)
+		})
 		others.Go(func() { c.ticker(all[i], stop) })
+		others.Go(func() { c.mover(all[i], c.dead, stop) })
 	}
 	senders.Wait()
 	time.Sleep(5 * time.Minute)

@@ -57,13 +57,9 @@ func (h *handle) depth(ctx context.Context, by func(context.Context, int, func(*
 	total := new(Depth)
 	for i := range h.shards() {
 		var d queue.Depth // the look may be taken more than once
-		err := by(ctx, i, func(g *group) error {
-			_, gone, err := g.b.bisect(g.ctx, g.messageStream, g.ledger.Cursor, g.start, g.ledger.ExpiredBefore(g.at))
-			if err != nil {
-				return err
-			}
-			d = queue.CountDepth(g.ledger, g.sender, g.sender.Totals.Messages-max(gone, g.ledger.Seen), g.at)
-			return nil
+		err := by(ctx, i, func(g *group) (err error) {
+			d, err = g.depth()
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -73,4 +69,31 @@ func (h *handle) depth(ctx context.Context, by func(context.Context, int, func(*
 		total.Delayed += d.Delayed
 	}
 	return total, nil
+}
+
+// depth counts the messages of the shard.
+func (g *group) depth() (queue.Depth, error) {
+	_, gone, err := g.b.bisect(g.ctx, g.messageStream, g.ledger.Cursor, g.start, g.ledger.ExpiredBefore(g.at))
+	if err != nil {
+		return queue.Depth{}, err
+	}
+	return queue.CountDepth(g.ledger, g.sender, g.sender.Totals.Messages-max(gone, g.ledger.Seen), g.at), nil
+}
+
+// copied gives a copy of a shard's state, on which a move task can be tried out, and how many messages it has.
+func (h *handle) copied(ctx context.Context, index int) (s *shard, messages uint64, err error) {
+	s = newShard(h, index)
+	s.blocks.reset(h.broker.cacheShare)
+	s.sender = queue.NewSender(h.broker.Limits)
+	err = h.view(ctx, index, func(g *group) error {
+		d, err := g.depth()
+		if err != nil {
+			return err
+		}
+		messages = d.Available + d.InFlight + d.Delayed
+		s.sender.Tail, s.sender.High = g.start, g.sender.High
+		s.ledger, err = queue.LoadLedger(h.broker.Limits, g.ledger.Snapshot())
+		return err
+	})
+	return s, messages, err
 }

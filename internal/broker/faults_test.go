@@ -257,6 +257,11 @@ func (tr *tryer) afterwards(t *testing.T, s *scene, tl trial, err error) {
 		may[tr.want.before] = true
 		for range 100 { // every ten seconds, for longer than a write may be under way
 			s.tick()
+			if tr.ticked {
+				if err := s.redrive(s.ctx, s.b); err != nil {
+					t.Errorf("moves: %v", err)
+				}
+			}
 			time.Sleep(10 * time.Second)
 		}
 	} else if again := tr.act(s.ctx, s); again != nil && !tr.wasDone(again) {

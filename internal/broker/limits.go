@@ -26,6 +26,9 @@ const (
 	moveMessagesMax = 100
 	moveBytesMax    = 256 << 10
 
+	// moveLooksMax bounds the messages that a move task looks at for one commit, where the rules allow as many.
+	moveLooksMax = 500
+
 	// rememberSettled is how long a repeated ack is recognized, in milliseconds (Basaltic 9.1).
 	rememberSettled = 5 * 60 * 1000
 	// settledMax bounds the acks that a shard remembers without looking into its ledger.

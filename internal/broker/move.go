@@ -80,7 +80,7 @@ func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) e
 		to := target.runner(target.turn())
 		moved := 0
 		err = both(ctx, source, to, func() (err error) {
-			moved, err = b.moveOnce(ctx, source, to)
+			moved, err = b.moveOnce(ctx, newMove(source, to, nil))
 			return err
 		})
 		to.poke()
@@ -97,32 +97,27 @@ func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) e
 	}
 }
 
-// moveOnce moves some messages in one commit of three appends. Both runners are held.
-func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err error) {
+// moveOnce moves some messages in one commit. The runners of the move are held.
+func (b *Broker) moveOnce(ctx context.Context, m *move) (moved int, err error) {
 	defer func() { // this is not the runners' goroutine, but it is their door
 		if p := recover(); p != nil {
-			from.refuse(p)
-			to.refuse(p)
-			err = from.broken
+			for _, r := range m.runners {
+				r.refuse(p)
+			}
+			err = m.from.broken
 		}
 	}()
 	for attempt := 0; ; attempt++ {
-		for _, r := range []*runner{from, to} {
+		for _, r := range m.runners {
 			if err := r.ready(ctx); err != nil {
 				return 0, err
 			}
 		}
-		m := &move{from: from, to: to, fromMark: from.ledger.Mark(), toMark: to.ledger.Mark(), senderMark: to.sender.Mark()}
+		m.begin()
 		commit, err := m.build(ctx)
 		_, stale := truncated(err) // others have moved or finished what stood there
-		if err == nil && len(commit.Appends) > 0 {
-			err = from.persist(ctx, commit, func(error) { to.stall() })
-			to.stalled.Store(false)
-			if err == nil {
-				from.stands(commit)
-				to.stands(commit)
-				from.publish()
-				b.Meter.Done(&Tally{Wrote: true, Moved: len(m.items)})
+		if err == nil && len(commit.Appends)+len(commit.Claims) > 0 {
+			if err = m.persist(ctx, commit); err == nil {
 				return len(m.items), nil
 			}
 		} else if !stale || attempt > 5 {
@@ -130,72 +125,152 @@ func (b *Broker) moveOnce(ctx context.Context, from, to *runner) (moved int, err
 			return 0, err
 		}
 		m.rollback()
-		for _, r := range []*runner{from, to} {
+		for _, r := range m.runners {
 			if r.outdated(err); stale {
 				r.outdated(&eventlog.Conflict{})
 			}
 		}
 		if !stale && !isConflict(err) {
-			from.loaded, to.loaded = isRefused(err), isRefused(err)
+			for _, r := range m.runners {
+				r.loaded = isRefused(err)
+			}
 			return 0, storeFault(err)
 		}
-		if err := from.retry(ctx, attempt); err != nil {
-			return 0, err
+		if m.outrun(err) {
+			return 0, errOutrun
 		}
-		if err := to.retry(ctx, 0); err != nil {
-			return 0, err
+		pause := attempt
+		for _, r := range m.runners {
+			if err := r.retry(ctx, pause); err != nil {
+				return 0, err
+			}
+			pause = 0 // one is for both
 		}
 	}
+}
+
+// persist writes the commit, and makes it the state of the shards.
+func (m *move) persist(ctx context.Context, c eventlog.Commit) error {
+	err := m.from.persist(ctx, c, func(error) {
+		for _, r := range m.runners[1:] {
+			r.stall()
+		}
+	})
+	for _, r := range m.runners[1:] {
+		r.stalled.Store(false)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range m.runners {
+		r.stands(c)
+	}
+	m.from.publish()
+	m.from.b.Meter.Done(&Tally{Wrote: true, Moved: len(m.items)})
+	return nil
 }
 
 // move is one commit being built.
 type move struct {
-	from, to         *runner
-	fromMark, toMark queue.Mark
-	senderMark       queue.SenderMark
+	runners  []*runner // from, and to where there is one
+	from, to *runner
+	task     *slice // the move task whose work this is; nil: what is exhausted is moved
 
-	at       events.Instant
-	items    []events.Position
-	ids      []events.MessageID
-	messages []events.Message
-	origins  []events.Origin
-	sizes    []int
+	marks      []queue.Mark
+	senderMark queue.SenderMark
+	at         events.Instant
+	items      []events.Position
+	ids        []events.MessageID
+	messages   []events.Message
+	origins    []events.Origin
+	sizes      []int
+}
+
+// newMove begins a move. A task may have nothing to take, and then needs no target.
+func newMove(from, to *runner, task *slice) *move {
+	m := &move{runners: []*runner{from}, from: from, to: to, task: task}
+	if to != nil {
+		m.runners = append(m.runners, to)
+	}
+	return m
+}
+
+// begin forgets an attempt before.
+func (m *move) begin() {
+	*m = *newMove(m.from, m.to, m.task)
+	for _, r := range m.runners {
+		m.marks = append(m.marks, r.ledger.Mark())
+		m.at = max(m.at, r.at())
+	}
+	if m.to != nil {
+		m.senderMark = m.to.sender.Mark()
+	}
 }
 
 func (m *move) rollback() {
-	m.from.ledger.Rollback(m.fromMark)
-	m.to.ledger.Rollback(m.toMark)
-	m.to.sender.Rollback(m.senderMark)
-	m.to.draft = nil
-	m.to.blocks.forgetNear()
+	for i, r := range m.runners {
+		r.ledger.Rollback(m.marks[i])
+		r.blocks.forgetNear() // the cursor may have moved back, or the end
+	}
+	if m.to != nil {
+		m.to.sender.Rollback(m.senderMark)
+		m.to.draft = nil
+	}
 }
 
 func (m *move) build(ctx context.Context) (c eventlog.Commit, err error) {
-	m.at = max(m.from.at(), m.to.at())
-	if err := m.pick(ctx); err != nil || len(m.items) == 0 {
-		return c, err
-	}
-	start := m.to.sender.Tail
-	header, err := m.arrive()
-	if err != nil {
-		return c, err
-	}
-	left, err := queue.Decide(m.from.ledger, &queue.Move{At: m.at, Items: m.items, Queue: m.to.id, Shard: uint32(m.to.index), Position: start})
-	if err != nil {
-		return c, err
-	}
-	came, err := queue.Decide(m.to.ledger, &queue.Arrive{At: m.at, IDs: m.ids, Position: start, Queue: m.from.id, Shard: uint32(m.from.index), Items: m.items})
-	if err != nil {
-		return c, err
-	}
-	message, err := m.to.sealed(ctx, start, header, events.EncodeHeader(header), events.EncodeMessages(m.messages))
-	if err != nil {
+	if err := m.pick(ctx); err != nil || len(m.items) == 0 && m.task == nil {
 		return c, err
 	}
 	c.At = int64(m.from.b.Now())
-	c.Writer, _ = m.from.b.newWriter()
-	c.Appends = []eventlog.Append{message, m.from.happened(m.at, left), m.to.happened(m.at, came)}
+	var holder string
+	c.Writer, holder = m.from.b.newWriter()
+	start := events.Position(0)
+	if len(m.items) > 0 {
+		start = m.to.sender.Tail
+		if c.Appends, err = m.arrive(ctx, start); err != nil {
+			return c, err
+		}
+	}
+	left, err := m.leave(start)
+	if err != nil {
+		return c, err
+	}
+	if len(left.Events) > 0 {
+		c.Appends = append(c.Appends, m.from.happened(m.at, left))
+	}
+	if m.task != nil {
+		c.Claims = []eventlog.Claim{m.task.progress(holder, events.Instant(c.At), len(m.items))}
+	}
 	return c, nil
+}
+
+// leave asks the rules of the source.
+func (m *move) leave(start events.Position) (queue.Decision, error) {
+	switch {
+	case m.to == nil:
+		return m.task.decide(events.QueueID{}, 0, 0)
+	case m.task != nil:
+		return m.task.decide(m.to.id, uint32(m.to.index), start)
+	}
+	return queue.Decide(m.from.ledger, &queue.Move{At: m.at, Items: m.items, Queue: m.to.id, Shard: uint32(m.to.index), Position: start})
+}
+
+// arrive gives the appends of the target.
+func (m *move) arrive(ctx context.Context, start events.Position) ([]eventlog.Append, error) {
+	header, err := m.block()
+	if err != nil {
+		return nil, err
+	}
+	came, err := queue.Decide(m.to.ledger, &queue.Arrive{At: m.at, IDs: m.ids, Position: start, Queue: m.from.id, Shard: uint32(m.from.index), Items: m.items})
+	if err != nil {
+		return nil, err
+	}
+	message, err := m.to.sealed(ctx, start, header, events.EncodeHeader(header), events.EncodeMessages(m.messages))
+	if err != nil {
+		return nil, err
+	}
+	return []eventlog.Append{message, m.to.happened(m.at, came)}, nil
 }
 
 // happened applies events and gives their append.
@@ -208,6 +283,9 @@ func (r *runner) happened(at events.Instant, d queue.Decision) eventlog.Append {
 
 // pick reads what is to be moved, as much as one commit takes. A message that cannot be opened now stays.
 func (m *move) pick(ctx context.Context) error {
+	if m.task != nil {
+		return m.task.pick(ctx, m)
+	}
 	bytes := 0
 	for _, x := range m.from.ledger.Exhausted(m.at, moveMessagesMax) {
 		bl, message, err := m.from.message(ctx, x.Position)
@@ -220,20 +298,24 @@ func (m *move) pick(ctx context.Context) error {
 		if bytes += message.Size(); bytes > moveBytesMax && len(m.items) > 0 {
 			return nil
 		}
-		i := int(x.Position - bl.Seq)
-		m.items = append(m.items, x.Position)
-		m.ids = append(m.ids, bl.Header.MessageID(i))
-		m.messages = append(m.messages, *message)
-		m.sizes = append(m.sizes, message.Size())
-		m.origins = append(m.origins, events.Origin{ID: bl.Header.MessageID(i), Enqueued: bl.Header.Enqueued(i),
-			Queue: m.from.id, Shard: uint32(m.from.index), Position: x.Position, Receives: x.Receives})
+		m.add(x.Position, bl.Header, int(x.Position-bl.Seq), message, events.Origin{Receives: x.Receives, Lease: x.Lease, Reason: events.Exhausted})
 	}
 	return nil
 }
 
-// arrive adds the messages to the target's stream: with their ids and enqueue instants, without a delay and without
+// add adds a message with its history. o says what it went through here.
+func (m *move) add(p events.Position, h *events.Header, i int, message *events.Message, o events.Origin) {
+	o.ID, o.Enqueued, o.Queue, o.Shard, o.Position = h.MessageID(i), h.Enqueued(i), m.from.id, uint32(m.from.index), p
+	m.items = append(m.items, p)
+	m.ids = append(m.ids, o.ID)
+	m.messages = append(m.messages, *message)
+	m.sizes = append(m.sizes, message.Size())
+	m.origins = append(m.origins, o)
+}
+
+// block adds the messages to the target's stream: with their ids and enqueue instants, without a delay and without
 // being remembered as sent. A FIFO message keeps its group, hashed with the target's key.
-func (m *move) arrive() (*events.Header, error) {
+func (m *move) block() (*events.Header, error) {
 	s := m.to.sender
 	var id events.BlockID
 	mustRead(m.to.b.Rand, id[:])

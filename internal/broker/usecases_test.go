@@ -21,6 +21,7 @@ type scene struct {
 	q, dead events.QueueID
 	held    []Delivery
 	coarse  bool
+	task    TaskID
 }
 
 // useCase is a command with all that it takes to try it under faults.
@@ -36,6 +37,8 @@ type useCase struct {
 	coarse bool
 	// inner is true for what the host does, and no user waits for.
 	inner bool
+	// ticked is true where it is part of what the host does again and again.
+	ticked bool
 	// repeated lists the faults that mean, of a command that is repeated, that it was done before.
 	repeated []fault.Code
 }
@@ -82,6 +85,15 @@ var useCases = []useCase{
 	{name: "delete", setup: holding(5), act: remove(func(s *scene) events.QueueID { return s.q }), steps: always, repeated: []fault.Code{fault.NotFound}},
 	{name: "delete dead letter", setup: pointed(5, 2), act: remove(func(s *scene) events.QueueID { return s.dead }), steps: always, repeated: []fault.Code{fault.NotFound}},
 	{name: "move", setup: pointed(3, 1), inner: true, act: func(ctx context.Context, s *scene) error { return s.b.Tick(ctx) }, steps: always},
+	{name: "start a move", setup: gathered, act: func(ctx context.Context, s *scene) error {
+		_, err := s.b.StartMove(ctx, StartMove{Queue: s.dead})
+		return err
+	}, repeated: []fault.Code{fault.Limit}},
+	{name: "cancel a move", setup: redriving, act: func(ctx context.Context, s *scene) error {
+		_, err := s.b.CancelMove(ctx, s.dead, s.task)
+		return err
+	}},
+	{name: "redrive", setup: redriving, inner: true, ticked: true, act: func(ctx context.Context, s *scene) error { return s.redrive(ctx, s.b) }, steps: always},
 	{name: "maintain", setup: old, inner: true, act: func(ctx context.Context, s *scene) error {
 		return s.b.Maintain(ctx, History{Before: s.now()})
 	}, steps: always},
@@ -144,6 +156,32 @@ func pointed(n int, most uint32) func(s *scene) {
 	}
 }
 
+// gathered leaves messages in the dead-letter queue, and one that was sent there.
+func gathered(s *scene) {
+	pointed(3, 1)(s)
+	s.tick()
+	s.send(s.dead, "g:direct")
+}
+
+// redriving has a move task that has not moved anything yet.
+func redriving(s *scene) {
+	gathered(s)
+	m, err := s.b.StartMove(s.ctx, StartMove{Queue: s.dead})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.task = m.ID
+}
+
+// redrive advances move tasks for as long as there is something to do at once.
+func (w *world) redrive(ctx context.Context, b *Broker) error {
+	for {
+		if next, err := b.Moves(ctx); err != nil || next > b.Now() {
+			return err
+		}
+	}
+}
+
 // old leaves history behind that is finished and old, and one message that is not.
 func old(s *scene) {
 	s.fillAll(6)
@@ -192,6 +230,13 @@ func (s *scene) digest(b *Broker) string {
 			q.Settings.DeadLetter != nil, len(q.Sources), *q.Depth))
 		if !s.coarse {
 			lines = append(lines, s.rows(b, id)...)
+		}
+		tasks, _, err := b.ListMoves(s.ctx, ListMoves{Queue: id, Limit: 100})
+		if err != nil {
+			return "error: " + err.Error()
+		}
+		for _, m := range tasks {
+			lines = append(lines, fmt.Sprintf("  move %s: %d of %d, %d skipped, %d failed, %d waiting: %s", m.State, m.Moved, m.Total, m.Skipped, m.Failed, m.Waiting, strings.ReplaceAll(m.Reason, s.q.String(), "Q")))
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -83,6 +83,7 @@ func (s *server) stop() error {
 //	exit STATUS PROGRAM ARG…   runs a program and demands its exit status
 //	capture NAME REGEXP        keeps the first group of a match in the last stdout as $NAME
 //	await FILE [TEXT]          waits until a file is there and holds a text
+//	until TEXT COMMAND [ARG…]  runs a command again and again until its standard output holds a text
 //	call STATUS METHOD PATH [BODY]  makes a request with the bearer token $TOKEN and demands its status
 //	exchange STATUS            exchanges the key pair in the environment and keeps the token as $TOKEN
 //	damage DIR, flip DIR       spoil a stopped store
@@ -101,6 +102,7 @@ func TestScripts(t *testing.T) {
 			"exit":     exitCommand,
 			"capture":  captureCommand,
 			"await":    awaitCommand,
+			"until":    untilCommand,
 			"call":     callCommand,
 			"exchange": exchangeCommand,
 			"damage":   damageCommand,
@@ -219,6 +221,23 @@ func awaitCommand(ts *testscript.TestScript, neg bool, args []string) {
 				return
 			}
 		} else if text, _ := os.ReadFile(ts.MkAbs(args[0])); strings.Contains(string(text), args[1]) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("waited in vain for %q", args)
+		}
+	}
+}
+
+func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if strings.Contains(ts.ReadFile("stdout"), args[0]) {
 			return
 		}
 		select {

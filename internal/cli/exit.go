@@ -157,6 +157,9 @@ func answered(e *client.Error) (exit int, next string) {
 	case http.StatusUnauthorized:
 		return exitNotAllowed, "set LEASELOG_TOKEN, or LEASELOG_ACCESS_KEY_ID and LEASELOG_SECRET_ACCESS_KEY (see: leaselog help environment)"
 	case http.StatusForbidden:
+		if e.Code == "QUEUE_LIMIT_EXCEEDED" {
+			return exitNotAllowed, ""
+		}
 		return exitNotAllowed, "the credentials are good, but their policy or account does not allow this"
 	case http.StatusConflict:
 		return exitConflict, conflictHint(e.Code)

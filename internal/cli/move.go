@@ -41,7 +41,7 @@ nothing there; a standard target cannot tell.
 Body, attributes and group stay; id, time and receive count are new in the target. What is leased or delayed in the source
 stays there. To move from a standard queue to a FIFO queue, --group names the group.
 
-It is how messages are brought back from a dead letter queue: leaselog move failed orders.`,
+What is in a dead letter queue is brought back better by leaselog redrive, which the server does, each message in one step.`,
 		Example:           "  leaselog move failed orders\n  leaselog move failed orders --max 100",
 		Args:              cobra.ExactArgs(2),
 		RunE:              p.talk(m.run),

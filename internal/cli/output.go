@@ -30,8 +30,10 @@ later versions, and never change their meaning:
                                          with --to also file
   ack, extend, release                   receipt_handle, and error and message where it was refused
   peek                                   id, crn, queue_id, body, attributes, visibility, receive_count, body_bytes, message_group_id,
-                                         enqueued_at, visible_at, expires_at, first_received_at
+                                         enqueued_at, visible_at, expires_at, first_received_at, moved_from
   move                                   moved, duplicates, failed, uncertain
+  redrive start, status, cancel, list    the task: id, queue_id, target, state, rate_per_second, total, moved, skipped, failed, waiting,
+                                         reason, started_at, updated_at, ended_at; of a dry run the counts alone
   check                                  per finding queue, stream, seq, problem; at the end damaged and the counts
   doctor                                 check, state (ok, warn, fail), detail, advice
   keys create, rotate                    the key as below, and secret_access_key, or token for one made with --token

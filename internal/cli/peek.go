@@ -64,7 +64,7 @@ func (p Program) messageCRN(cmd *cobra.Command, c *client.Client, queue, message
 }
 
 func (p Program) showMessages(cmd *cobra.Command, c *client.Client, queue string, by client.Peek, limit int) error {
-	t := newTable("MESSAGE", "STATE", "RECEIVED", "ENQUEUED", "BYTES", "BODY")
+	t := newTable("MESSAGE", "STATE", "RECEIVED", "ENQUEUED", "BYTES", "MOVED", "BODY")
 	n := 0
 	for m, err := range c.Peek(cmd.Context(), queue, by) {
 		switch {
@@ -99,5 +99,16 @@ func messageRow(m *client.Peeked) []string {
 	if m.BodyBytes != nil {
 		bytes = fmt.Sprint(*m.BodyBytes)
 	}
-	return []string{m.ID, m.Visibility, fmt.Sprint(m.ReceiveCount), when(m.EnqueuedAt), bytes, body}
+	return []string{m.ID, m.Visibility, fmt.Sprint(m.ReceiveCount), when(m.EnqueuedAt), bytes, movedFrom(m.MovedFrom), body}
+}
+
+// movedFrom shows in a few words what became of a message before.
+func movedFrom(m *client.MovedFrom) string {
+	switch {
+	case m == nil:
+		return "-"
+	case m.Reason == "redrive":
+		return "redriven"
+	}
+	return fmt.Sprintf("dead after %d", m.ReceiveCount)
 }

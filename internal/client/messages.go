@@ -77,6 +77,15 @@ type Peeked struct {
 	VisibleAt       time.Time            `json:"visible_at"`
 	ExpiresAt       time.Time            `json:"expires_at"`
 	FirstReceivedAt *time.Time           `json:"first_received_at"`
+	MovedFrom       *MovedFrom           `json:"moved_from,omitempty"`
+}
+
+// MovedFrom says what a moved message went through before.
+type MovedFrom struct {
+	QueueID      string `json:"queue_id"`
+	Reason       string `json:"reason"` // received_too_often or redrive
+	ReceiveCount int    `json:"receive_count"`
+	LeaseID      string `json:"lease_id,omitempty"` // the last lease there
 }
 
 // Peek filters; "" is no filter.

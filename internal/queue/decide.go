@@ -54,6 +54,8 @@ func Decide(l *Ledger, c Command) (Decision, error) {
 		return decidePurge(l, c), nil
 	case *Move:
 		return decideMove(l, c)
+	case *Redrive:
+		return decideRedrive(l, c)
 	case *Arrive:
 		return decideArrive(l, c)
 	case *Configure:
@@ -118,6 +120,7 @@ func (*Extend) command()    {}
 func (*Expire) command()    {}
 func (*Purge) command()     {}
 func (*Move) command()      {}
+func (*Redrive) command()   {}
 func (*Arrive) command()    {}
 func (*Configure) command() {}
 

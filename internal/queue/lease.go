@@ -199,8 +199,8 @@ func (g *leasing) ahead() func() (candidate, bool) {
 	}
 }
 
-// look decides about a message ahead: it is leased, passed over, or skipped because it is expired.
-func (g *leasing) look(c candidate) {
+// info is what the state keeps of a message ahead once it was looked at.
+func (g *leasing) info(c candidate) events.Info {
 	h, i := c.block.Header, c.index
 	info := events.Info{Retained: h.RetainedFrom(i), Due: h.DueAt(i), Expires: h.ExpiresAt(i), Limit: h.Limit(i), Key: h.Key}
 	if info.Due == h.At {
@@ -209,12 +209,18 @@ func (g *leasing) look(c candidate) {
 	if g.Settings.Fifo {
 		info.Group = h.Group(i) // on a standard queue it is a label only
 	}
+	return info
+}
+
+// look decides about a message ahead: it is leased, passed over, or skipped because it is expired.
+func (g *leasing) look(c candidate) {
+	info := g.info(c)
 	if g.past(info.Retained, info.Expires, g.At) {
 		g.skip(c)
 		return
 	}
 	taken := events.Taken{Position: c.position(), Info: &info}
-	switch lost := g.Lost[h.Key]; {
+	switch lost := g.Lost[info.Key]; {
 	case lost && (!g.PassLost || g.waiting >= g.limits.LookAhead):
 		g.stopped = true
 		return

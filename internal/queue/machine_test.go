@@ -33,6 +33,7 @@ func TestTwin(t *testing.T) {
 			"expire":    m.expire,
 			"move":      m.move,
 			"arrive":    m.arrive,
+			"redrive":   m.redrive,
 			"snapshot":  m.snapshot,
 			"rollback":  m.rollback,
 		})

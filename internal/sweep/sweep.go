@@ -3,6 +3,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/projections"
@@ -34,5 +35,36 @@ var Expired = Chore{"sweep-expired", func(ctx context.Context, s Site) error {
 	return s.Broker.Maintain(ctx, broker.History{Before: s.Broker.Now() - historyMillis})
 }}
 
+// Moves advances move tasks for as long as there is something to do soon: until no task is due within movesPatience, or
+// the time that is left is less than movesMargin. It is due every minute.
+var Moves = Chore{"sweep-moves", moves}
+
+const (
+	movesPatience = 5 * time.Second
+	movesMargin   = 15 * time.Second
+)
+
+func moves(ctx context.Context, s Site) error {
+	b := s.Broker
+	for {
+		next, err := b.Moves(ctx)
+		wait := time.Duration(next-b.Now()) * time.Millisecond
+		if err != nil || wait > movesPatience {
+			return err
+		}
+		if end, bounded := ctx.Deadline(); bounded && time.Until(end)-max(wait, 0) < movesMargin {
+			return nil
+		}
+		if wait <= 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
 // Chores lists all, for the tests that hold functions/, template.yaml and this list equal.
-func Chores() []Chore { return []Chore{Unfinished, Expired, Views} }
+func Chores() []Chore { return []Chore{Unfinished, Expired, Moves, Views} }

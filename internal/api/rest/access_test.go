@@ -308,3 +308,20 @@ func TestSignedRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestMovingNeedsBothQueues: whoever moves messages sends them, to the target or to the sources.
+func TestMovingNeedsBothQueues(t *testing.T) {
+	g := newGated(t)
+	root := g.user("acme")
+	for _, q := range []string{`{"name":"dead"}`, `{"name":"to"}`, `{"name":"orders","redrive_policy":{"dead_letter_queue":"dead","max_receive_count":1}}`} {
+		root.want(201, "", "POST", "/v1/queues", q)
+	}
+	mover := allow(`"actions":["queue:StartMove"],"resources":["crn:queue:local:acme:queue/dead"]`)
+	send := func(q string) string {
+		return allow(`"actions":["queue:SendMessage"],"resources":["crn:queue:local:acme:queue/` + q + `"]`)
+	}
+	for body, target := range map[string]string{`{"target":"to","dry_run":true}`: "to", `{"dry_run":true}`: "orders"} {
+		g.user("acme", mover).want(403, "", "POST", "/x/v1/queues/dead/moves", body)
+		g.user("acme", mover, send(target)).want(200, "", "POST", "/x/v1/queues/dead/moves", body)
+	}
+}

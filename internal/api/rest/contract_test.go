@@ -21,6 +21,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
+	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
@@ -278,7 +279,7 @@ func TestContractStatesTheLimits(t *testing.T) {
 	doc := loadContract(t).doc
 	schemas := doc.Components.Schemas
 	spans := map[string]span{}
-	for _, s := range []span{visibilitySpan, retentionSpan, maxBytesSpan, delaySpan, waitSpan, keyReuseSpan, receivesSpan, messagesSpan, pollSpan} {
+	for _, s := range []span{visibilitySpan, retentionSpan, maxBytesSpan, delaySpan, waitSpan, keyReuseSpan, receivesSpan, messagesSpan, pollSpan, rateSpan, ageSpan} {
 		spans[s.name] = s
 	}
 	found := map[string]int{}
@@ -309,6 +310,11 @@ func TestContractStatesTheLimits(t *testing.T) {
 		"list":          {uint64(*schemas["QueuesMeta"].Value.Properties["limit"].Value.Max), listMax},
 		"peek":          {uint64(*schemas["MessagesMeta"].Value.Properties["limit"].Value.Max), peekMax},
 		"depth":         {uint64(*schemas["Queue"].Value.Properties["depth"].Value.Properties["approximate_available"].Value.Max), depthMax},
+		"moves":         {*doc.Paths.Value(movesPath).Get.Responses.Status(200).Value.Content["application/json"].Schema.Value.Properties["moves"].Value.MaxItems, movesMax},
+		"moves default": {limitDefault(doc, movesPath), movesDefault},
+		"attributes":    {*schemas["StartMove"].Value.Properties["attributes"].Value.MaxProps, broker.AttributesMax},
+		"body pattern":  {*schemas["StartMove"].Value.Properties["body_matches"].Value.MaxLength, broker.BodyPatternMax},
+		"group of move": {*schemas["StartMove"].Value.Properties["message_group_id"].Value.MaxLength, groupMax},
 		"list default":  {limitDefault(doc, "/v1/queues"), listDefault},
 		"peek default":  {limitDefault(doc, messagesPath), peekDefault},
 		"batch entries": {*doc.Paths.Value(messagesPath + "/batch").Post.RequestBody.Value.Content["application/json"].Schema.Value.Properties["entries"].Value.MaxItems, batchEntriesMax},
@@ -391,7 +397,7 @@ func TestCodingsOnEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	if routes != 9 {
+	if routes != 10 {
 		t.Errorf("%d routes with a body", routes)
 	}
 }

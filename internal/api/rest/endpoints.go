@@ -7,11 +7,14 @@ import (
 	"github.com/leaselog/leaselog/internal/auth"
 )
 
-// Paths of section 5.
+// Paths of section 5, and those of what is ours, which have a prefix that the platform does not use.
 const (
-	queuesPath   = "/v1/queues"
-	queuePath    = "/v1/queues/{queue_id}"
-	messagesPath = "/v1/queues/{queue_id}/messages"
+	extensionPath = "/x"
+	movesPath     = extensionPath + queuePath + "/moves"
+	movePath      = movesPath + "/{move_id}"
+	queuesPath    = "/v1/queues"
+	queuePath     = "/v1/queues/{queue_id}"
+	messagesPath  = "/v1/queues/{queue_id}/messages"
 )
 
 // access says what must be settled before an operation runs, in the order of section 2.3: who calls, then whether
@@ -56,13 +59,14 @@ func configure(s api.Services) Config {
 	return c
 }
 
-// operations are all there are, in the order of section 5.
+// operations are all there are, in the order of section 5, and then ours.
 func operations() []*operation {
 	return []*operation{
 		createQueue, listQueues, describeQueue, updateQueue, deleteQueue, purgeQueue,
 		sendMessage, sendMessageBatch, receiveMessages, peekMessages, deleteMessage, deleteMessageBatch,
 		changeMessageVisibility, changeMessageVisibilityBatch,
 		createToken, revokeToken,
+		startMove, listMoves, describeMove, cancelMove,
 	}
 }
 
@@ -93,4 +97,8 @@ var (
 	ChangeMessageVisibilityBatch = changeMessageVisibilityBatch.endpoint()
 	CreateToken                  = createToken.endpoint()
 	RevokeToken                  = revokeToken.endpoint()
+	StartMove                    = startMove.endpoint()
+	ListMoves                    = listMoves.endpoint()
+	DescribeMove                 = describeMove.endpoint()
+	CancelMove                   = cancelMove.endpoint()
 )

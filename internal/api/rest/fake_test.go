@@ -29,6 +29,8 @@ type fake struct {
 	received broker.Receive
 	peeked   broker.Peek
 	updated  broker.UpdateQueue
+	asked    broker.StartMove
+	moves    *broker.MoveTask
 }
 
 type held struct {
@@ -307,6 +309,52 @@ func (f *fake) Peek(_ context.Context, p broker.Peek) (page broker.Page, err err
 		page.Rows = append(page.Rows, row)
 	}
 	return page, f.err
+}
+
+// StartMove makes a task that moves nothing; there is one at a time.
+func (f *fake) StartMove(_ context.Context, s broker.StartMove) (*broker.MoveTask, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = s
+	if f.moves != nil && f.moves.State == broker.TaskRunning {
+		return nil, fault.New(fault.Limit, "a move task is running")
+	}
+	f.moves = &broker.MoveTask{ID: broker.TaskID{6: 0x70, 8: 0x80, 15: 1}, Queue: s.Queue, State: broker.TaskRunning, Rate: s.Rate, Total: 3, Waiting: 1, Started: now, Updated: now}
+	if s.Target != nil {
+		target, err := f.find(func(q *broker.Queue) bool { return q.Name == s.Target.Name || q.ID == s.Target.ID })
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "the target does not exist")
+		}
+		f.moves.Target, f.moves.TargetName = target.ID, target.Name
+	}
+	return f.moves, f.err
+}
+
+func (f *fake) PreviewMove(_ context.Context, s broker.StartMove) (*broker.MoveTask, error) {
+	f.asked = s
+	return &broker.MoveTask{Queue: s.Queue, Total: 3, Moved: 1, Skipped: 1, Failed: 1, Reason: "gone"}, f.err
+}
+
+func (f *fake) Move(_ context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error) {
+	if f.moves == nil || f.moves.ID != task || f.moves.Queue != id {
+		return nil, fault.New(fault.NotFound, "there is no such task")
+	}
+	return f.moves, f.err
+}
+
+func (f *fake) ListMoves(_ context.Context, l broker.ListMoves) (all []*broker.MoveTask, more bool, err error) {
+	if f.moves != nil && f.moves.Queue == l.Queue && l.After == "" {
+		all = append(all, f.moves)
+	}
+	return all, len(all) > 0, f.err
+}
+
+func (f *fake) CancelMove(ctx context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error) {
+	m, err := f.Move(ctx, id, task)
+	if err == nil {
+		m.State, m.Ended = broker.TaskCancelled, now
+	}
+	return m, err
 }
 
 // secret signs the markers of tests.

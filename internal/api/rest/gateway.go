@@ -13,7 +13,11 @@ const kindSuffix = ":" + kindQueue
 // encoded mends a path that a gateway has decoded before it passed it on, as API Gateway does: of all that stands in a
 // path only the slash of a queue's CRN then reads as something else, as the end of a segment.
 func encoded(path string) string {
-	rest, inQueues := strings.CutPrefix(path, queuesPath+"/")
+	place := queuesPath + "/"
+	if strings.HasPrefix(path, extensionPath) {
+		place = extensionPath + place
+	}
+	rest, inQueues := strings.CutPrefix(path, place)
 	reference, name, more := strings.Cut(rest, "/")
 	if !inQueues || !more {
 		return path
@@ -21,7 +25,7 @@ func encoded(path string) string {
 	if plain, err := url.PathUnescape(reference); err != nil || !strings.HasPrefix(plain, crnPrefix) || !strings.HasSuffix(plain, kindSuffix) {
 		return path
 	}
-	return queuesPath + "/" + reference + "%2F" + name
+	return place + reference + "%2F" + name
 }
 
 // fail answers without a handler.

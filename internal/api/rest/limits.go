@@ -27,6 +27,8 @@ const (
 	// A page of queues and of messages (section 7); a larger limit is clamped.
 	listDefault, listMax = 50, 1000
 	peekDefault, peekMax = 10, 100
+	// A page of move tasks, which are ours.
+	movesDefault, movesMax = 50, 100
 
 	// depthMax is where a count of messages stops (section 4.4).
 	depthMax = 10000
@@ -57,6 +59,8 @@ var (
 	receivesSpan   = span{"max_receive_count", 1, 1000}
 	messagesSpan   = span{"max_messages", 1, batchEntriesMax}
 	pollSpan       = span{"wait_time_seconds", 0, 20}
+	rateSpan       = span{"rate_per_second", 1, 100_000}    // of a move task: beyond it there is none
+	ageSpan        = span{"older_than_seconds", 1, 1209600} // as old as a message may become
 )
 
 // Defaults of a new queue (section 4.1).

@@ -243,7 +243,8 @@ func TestAnswerBound(t *testing.T) {
 			t.Errorf("%.20q: %d bytes, bound %d", body, size, bound)
 		}
 		c := &call{h: &handler{Config: Config{Region: regionDefault}}, queue: &broker.Queue{Name: strings.Repeat("n", 128), Account: "local"}}
-		row := &broker.Row{Message: m, Visibility: broker.InFlight, Receives: 1 << 31, FirstReceived: now}
+		row := &broker.Row{Message: m, Visibility: broker.InFlight, Receives: 1 << 31, FirstReceived: now,
+			Origin: &events.Origin{Receives: 1 << 31, Lease: events.LeaseID{1}}}
 		if bound, size := c.rowBytes(row), len(c.row(nil, row)); size > bound {
 			t.Errorf("%.20q: a row of %d bytes, bound %d", body, size, bound)
 		}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -111,7 +112,27 @@ func (c *call) row(b []byte, r *broker.Row) []byte {
 	b = instant(append(b, ','), "visible_at", r.Visible)
 	b = instant(append(b, ','), "expires_at", r.Expires)
 	if r.FirstReceived == 0 {
-		return append(b, `,"first_received_at":null}`...)
+		b = append(b, `,"first_received_at":null`...)
+	} else {
+		b = instant(append(b, ','), "first_received_at", r.FirstReceived)
 	}
-	return append(instant(append(b, ','), "first_received_at", r.FirstReceived), '}')
+	if r.Origin != nil {
+		b = appendOrigin(b, r.Origin)
+	}
+	return append(b, '}')
+}
+
+// appendOrigin writes where a moved message came from, which is ours.
+func appendOrigin(b []byte, o *events.Origin) []byte {
+	reason := "received_too_often"
+	if o.Reason == events.Redriven {
+		reason = "redrive"
+	}
+	b = uuid(append(b, `,"moved_from":{`...), "queue_id", o.Queue)
+	b = text(append(b, ','), "reason", reason)
+	b = number(append(b, ','), "receive_count", uint64(o.Receives))
+	if o.Lease != (events.LeaseID{}) {
+		b = text(append(b, ','), "lease_id", hex.EncodeToString(o.Lease[:]))
+	}
+	return append(b, '}')
 }

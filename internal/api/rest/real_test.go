@@ -123,6 +123,7 @@ func TestContractOverTheRealBroker(t *testing.T) {
 		r.messages()
 		r.fifo()
 		r.deadLetters()
+		r.moves()
 		r.gone()
 		for _, item := range loadContract(t).doc.Paths.Map() {
 			for _, op := range item.Operations() {
@@ -216,6 +217,28 @@ func (r *real) deadLetters() {
 	}
 	r.want(r.call("POST", "/v1/queues/dead/messages/receive", `{}`, 200), "messages.0.body", "poison", "messages.0.receive_count", "1")
 	r.call("PATCH", "/v1/queues/orders", `{"redrive_policy":{"dead_letter_queue":"orders","max_receive_count":1}}`, 400)
+}
+
+func (r *real) moves() {
+	const m = "/x/v1/queues/dead/moves"
+	r.want(r.call("GET", "/v1/queues/dead/messages", "", 200), "messages.0.moved_from.reason", "received_too_often", "messages.0.moved_from.receive_count", "1",
+		"messages.0.moved_from.queue_id", get(r.call("GET", "/v1/queues/orders", "", 200), "queue.id"))
+	time.Sleep(time.Minute) // the lease of what was received is over
+	r.want(r.call("POST", m, `{"dry_run":true,"body_matches":"^poison$","source":"orders"}`, 200), "preview.moved", "1")
+	r.want(r.call("POST", m, `{"dry_run":true,"body_matches":"^x"}`, 200), "preview.skipped", "1")
+	r.call("POST", m, `{"body_matches":"("}`, 400)
+	r.call("POST", m, `{"target":"dead"}`, 400)
+	r.call("POST", m, `{"target":"steps.fifo"}`, 400)
+	id := get(r.call("POST", m, "", 201), "move.id")
+	r.call("POST", m, "{}", 403)
+	if _, err := r.broker.Moves(r.t.Context()); err != nil {
+		r.t.Error(err)
+	}
+	r.want(r.call("GET", m+"/"+id, "", 200), "move.moved", "1", "move.target", "")
+	r.want(r.call("GET", m+"?limit=1", "", 200), "moves.0.id", id)
+	r.want(r.call("POST", m+"/"+id+"/cancel", "", 200), "move.state", "cancelled")
+	r.want(r.call("GET", "/v1/queues/orders/messages", "", 200), "messages.0.body", "poison", "messages.0.receive_count", "0", "messages.0.moved_from.reason", "redrive")
+	r.want(r.call("POST", m, `{"target":"orders","rate_per_second":5}`, 201), "move.target.name", "orders", "move.rate_per_second", "5")
 }
 
 func (r *real) gone() {

@@ -30,6 +30,11 @@ type Broker interface {
 	Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error)
 	Extend(ctx context.Context, id events.QueueID, items []broker.Extend) ([]error, error)
 	Peek(ctx context.Context, p broker.Peek) (broker.Page, error)
+	StartMove(ctx context.Context, s broker.StartMove) (*broker.MoveTask, error)
+	PreviewMove(ctx context.Context, s broker.StartMove) (*broker.MoveTask, error)
+	Move(ctx context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error)
+	ListMoves(ctx context.Context, l broker.ListMoves) (tasks []*broker.MoveTask, more bool, err error)
+	CancelMove(ctx context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error)
 	ResolveKey(ctx context.Context, ref string) (broker.Key, error)
 	Refused(ctx context.Context, err error) error
 }

@@ -280,6 +280,41 @@ func snapshots(s *story, l *long, called needs) {
 		s.wait(name, called, func(c awsCall) bool { return c.resource == "test-views" && c.action == "dynamodb:PutItem" })
 		called.add(name, takes)
 	}
+	moving(s, l, called)
+	called.add(sweep.Moves.Name, takes)
+}
+
+// moving has the sweep bring the messages of two queues to a third: of one that is due for a snapshot, and of one under a
+// customer's key.
+func moving(s *story, l *long, called needs) {
+	settings := leaselog.Settings{LeaseSeconds: 300, RetentionSeconds: 3600, MaxBytes: 1024, KeyReuseSeconds: 300}
+	create := func(name, key string) *broker.Queue {
+		q, err := l.Broker.Create(s.Context(), broker.CreateQueue{Account: auth.AccountDefault, Name: name, Settings: settings, Key: key})
+		s.must(err)
+		return q
+	}
+	there, theirs := create("there", ""), create("theirs", s.customersKey())
+	_, err := l.Broker.Send(s.Context(), theirs.ID, []broker.Outgoing{{Message: leaselog.Message{Body: []byte("x")}}})
+	s.must(err)
+	here, _ := l.queue(s, "long-moves")
+	filter := broker.MoveFilter{Body: "x"}
+	for _, q := range []leaselog.QueueID{here, theirs.ID} {
+		_, err := l.Broker.StartMove(s.Context(), broker.StartMove{Queue: q, Target: &broker.Ref{Account: auth.AccountDefault, ID: there.ID}, Filter: filter})
+		s.must(err)
+	}
+	s.taken()
+	s.tick(sweep.Moves)
+	called.add(sweep.Moves.Name, s.taken())
+	if q, err := s.deploymentNow().Broker.Describe(s.Context(), there.ID); err != nil || q.Depth.Available != 11 {
+		s.Errorf("there are %+v messages: %v", q.Depth, err)
+	}
+}
+
+// customersKey is a key beside the platform's.
+func (s *story) customersKey() string {
+	made, err := kms.NewFromConfig(s.config).ListKeys(s.Context(), &kms.ListKeysInput{})
+	s.must(err)
+	return *made.Keys[slices.IndexFunc(made.Keys, func(k types.KeyListEntry) bool { return *k.KeyArn != s.env[envKey] })].KeyId
 }
 
 // wait lets a function, which is not frozen here after its answer, go on until it has called.
@@ -307,11 +342,8 @@ func unfinished(s *story, called needs) {
 		return q
 	}
 	create("dead", "", "")
-	made, err := kms.NewFromConfig(s.config).ListKeys(s.Context(), &kms.ListKeysInput{})
-	s.must(err)
-	theirs := made.Keys[slices.IndexFunc(made.Keys, func(k types.KeyListEntry) bool { return *k.KeyArn != s.env[envKey] })]
-	q := create("source", "dead", *theirs.KeyId)
-	_, err = l.Broker.Send(s.Context(), q.ID, []broker.Outgoing{{Message: leaselog.Message{Body: []byte("x")}}})
+	q := create("source", "dead", s.customersKey())
+	_, err := l.Broker.Send(s.Context(), q.ID, []broker.Outgoing{{Message: leaselog.Message{Body: []byte("x")}}})
 	s.must(err)
 	_, err = l.Broker.Receive(s.Context(), broker.Receive{Queue: q.ID, Max: 1})
 	s.must(err)

@@ -33,7 +33,8 @@ var steps = []struct {
 	status int
 }{
 	{"create-token", 200}, {"create-queue", 201}, {"list-queues", 200}, {"describe-queue", 200}, {"update-queue", 200}, {"send-message", 200},
-	{"send-message-batch", 200}, {"peek-messages", 200}, {"receive-messages", 200}, {"change-message-visibility", 204},
+	{"send-message-batch", 200}, {"peek-messages", 200}, {"start-move", 201}, {"list-moves", 200},
+	{"describe-move", 200}, {"cancel-move", 200}, {"receive-messages", 200}, {"change-message-visibility", 204},
 	{"change-message-visibility-batch", 200}, {"delete-message", 204}, {"delete-message-batch", 200}, {"purge-queue", 200}, {"delete-queue", 204},
 	{"revoke-token", 204},
 }
@@ -61,7 +62,7 @@ func (c *cloud) story(queue string) *story {
 func (s *story) tell() map[string]response {
 	s.Helper()
 	answers := map[string]response{}
-	receipts := []string{"", "", ""}
+	receipts, task := []string{"", "", ""}, ""
 	for _, step := range steps {
 		revoked := "llt.none"
 		if text := answers["create-token"].Body; text != "" {
@@ -69,7 +70,7 @@ func (s *story) tell() map[string]response {
 		}
 		e := s.event(step.name, "Bearer TOKEN", "Bearer "+s.token, "TOKEN_TO_REVOKE", revoked,
 			"ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", base64.StdEncoding.EncodeToString([]byte(s.pair.ID+":"+s.pair.Secret)),
-			"RECEIPT_HANDLE_1", receipts[0], "RECEIPT_HANDLE_2", receipts[1], "RECEIPT_HANDLE_3", receipts[2])
+			"RECEIPT_HANDLE_1", receipts[0], "RECEIPT_HANDLE_2", receipts[1], "RECEIPT_HANDLE_3", receipts[2], "MOVE_ID", task)
 		if s.edit != nil {
 			s.edit(step.name, &e)
 		}
@@ -77,6 +78,9 @@ func (s *story) tell() map[string]response {
 		answers[step.name] = a
 		if a.StatusCode != step.status || strings.Contains(a.Body, `"error":`) {
 			s.Fatalf("%s: %d %s, want %d", step.name, a.StatusCode, a.Body, step.status)
+		}
+		if step.name == "start-move" {
+			task = field[map[string]any](s, a.Body, "move")["id"].(string)
 		}
 		if step.name == "receive-messages" {
 			for i, m := range field[[]map[string]any](s, a.Body, "messages")[:3] {

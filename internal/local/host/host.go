@@ -71,6 +71,7 @@ const (
 
 	tickEvery     = 250 * time.Millisecond
 	maintainEvery = time.Minute
+	movesEvery    = 50 * time.Millisecond
 )
 
 // Open opens the backing and takes the address. What is refused is said in one sentence.
@@ -169,6 +170,7 @@ func (h *Host) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, maintainEvery, h.Maintain) })
+	h.chores.Go(func() { h.every(work, movesEvery, h.moves) })
 	h.serveAdmin()
 	if h.beside != nil {
 		h.chores.Go(func() { h.beside.Serve(h.aside) }) // until close
@@ -243,6 +245,16 @@ func (h *Host) every(ctx context.Context, pause time.Duration, chore func(contex
 		}
 		t.Reset(pause)
 	}
+}
+
+// moves advances move tasks for as long as there is something to do at once.
+func (h *Host) moves(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if next, err := h.Broker.Moves(ctx); err != nil || next > h.Broker.Now() {
+			return err
+		}
+	}
+	return nil
 }
 
 func (h *Host) tick(ctx context.Context) error {

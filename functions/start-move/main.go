@@ -1,0 +1,9 @@
+// Command start-move is the Lambda function behind POST /x/v1/queues/{queue_id}/moves.
+package main
+
+import (
+	"github.com/leaselog/leaselog/internal/api/rest"
+	"github.com/leaselog/leaselog/internal/aws/host"
+)
+
+func main() { host.Serve(rest.StartMove) }
