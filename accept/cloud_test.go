@@ -199,6 +199,10 @@ func (c *cloud) events(ctx context.Context, t *testing.T, f awstest.Functions) {
 	invoke("delete-queue", 204)
 	invoke("sweep-unfinished", 0)
 	invoke("sweep-expired", 0)
+	invoke("sweep-views", 0)
+	for _, name := range []string{"project-depth", "project-traffic", "project-redrive", "project-snapshots"} {
+		invoke(name, 0)
+	}
 	invoke("sweep-moves", 0)
 	folders, err := os.ReadDir("../functions")
 	if err != nil {

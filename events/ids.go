@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -97,4 +98,24 @@ func StreamQueue(stream string) (q QueueID, err error) {
 		return q, errors.New("not the name of a queue's stream: " + stream)
 	}
 	return q, nil
+}
+
+// ReadStream takes the name of a queue's stream apart. Messages of a lane beyond 0, of which there are none yet, are an
+// error as every other name is.
+func ReadStream(stream string) (q QueueID, shard int, ledger bool, err error) {
+	parts := strings.Split(stream, "/")
+	if q, err = StreamQueue(stream); err != nil {
+		return q, 0, false, err
+	}
+	if len(parts) == 3 && len(parts[1]) >= 4 {
+		if n, err := strconv.ParseUint(parts[1], 16, 31); err == nil {
+			switch stream {
+			case LedgerStream(q, int(n)):
+				return q, int(n), true, nil
+			case MessageStream(q, int(n), 0):
+				return q, int(n), false, nil
+			}
+		}
+	}
+	return q, 0, false, errors.New("not the name of a queue's stream: " + stream)
 }

@@ -14,7 +14,7 @@ import (
 var mayImport = map[string][]string{
 	"events":          {},
 	"internal/fault":  {},
-	"projections":     {"events"},
+	"projections":     {"events", "internal/queue"}, // what is derived of a state needs the state
 	"internal/queue":  {"events", "internal/fault"},
 	"internal/auth":   {"events", "internal/fault", "internal/eventlog"},
 	"internal/client": {"internal/fault", "internal/auth"}, // it signs with the scheme's one file
@@ -24,8 +24,10 @@ var mayImport = map[string][]string{
 	"internal/envelope":              {"events", "internal/fault", "internal/eventlog"},
 	"internal/envelope/envelopetest": {"events", "internal/fault", "internal/envelope"},
 
+	"internal/views":  {"events", "internal/eventlog", "projections"},
 	"internal/broker": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections"},
-	"internal/sweep":  {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections", "internal/broker"},
+	"internal/sweep": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "projections", "internal/broker",
+		"internal/views"},
 
 	"internal/watch": {"events", "internal/fault", "internal/broker", "internal/api"},
 
@@ -42,7 +44,7 @@ var mayImport = map[string][]string{
 	"internal/aws/account": {},
 	"internal/aws/awstest": {}, // it drives programs from outside
 	"internal/aws/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
-		"internal/api", "internal/sweep", "projections", "internal/aws/*"},
+		"internal/api", "internal/sweep", "internal/views", "projections", "internal/aws/*"},
 	"internal/local/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
 		"internal/api", "internal/api/*", "internal/sweep", "internal/console", "internal/watch", "projections", "internal/local/*"},
 
@@ -53,12 +55,12 @@ var mayImport = map[string][]string{
 	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/local/store", "internal/local/keys"},
 
 	"functions/*":  {"internal/aws/host", "internal/api/*", "internal/sweep", "projections"},
-	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*", "internal/aws/*", "internal/sweep", "internal/watch"},
+	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*", "internal/aws/*", "internal/sweep", "internal/watch", "internal/views", "projections"},
 	"cmd/leaselog": {"internal/cli", "internal/local/host"},
 
 	// What drives the whole from outside.
 	"internal/sim": {"events", "internal/fault", "internal/eventlog", "internal/eventlog/eventlogtest", "internal/envelope",
-		"internal/queue", "internal/broker", "internal/sweep", "internal/local/*", "projections"},
+		"internal/queue", "internal/broker", "internal/sweep", "internal/local/*", "internal/views", "projections"},
 	"bench": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "internal/broker",
 		"internal/api/*", "internal/client", "internal/local/*"},
 	"accept":            {},

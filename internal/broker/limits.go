@@ -49,6 +49,10 @@ const (
 	// its stream may have lost entries.
 	tailAge = 15 * 60 * 1000
 
+	// raceAttempts is from which lost race on the pauses grow no more: they are 32 to 160 ms then. Longer ones would
+	// make losers wait for seconds while others come and win.
+	raceAttempts = 7
+
 	// answerMargin is what a long poll leaves of its caller's time, in milliseconds, to be answered in.
 	answerMargin = 1_000
 

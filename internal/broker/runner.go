@@ -387,12 +387,15 @@ func (r *runner) next(ctx context.Context) (look bool) {
 	}
 }
 
-// foresee looks at the places where commands will write.
+// foresee looks at the places where commands will write, and where receives will find more than is known here: a full
+// answer is worth a read.
 func (r *runner) foresee(ctx context.Context, cmds []command) error {
 	ledger, messages := len(r.parked) > 0, false
 	for _, c := range cmds {
 		_, sends := c.(*send)
-		ledger, messages = ledger || !sends, messages || sends
+		in, receives := c.(*receive)
+		more := receives && r.ledger.Cursor+events.Position(in.request.Max) > r.sender.Tail
+		ledger, messages = ledger || !sends, messages || sends || more
 	}
 	return r.foreseen(ctx, ledger, messages)
 }
@@ -408,7 +411,7 @@ func join(a, b []command) []command {
 // retry reads what others have written, after a pause that grows when it happens again and again.
 func (r *runner) retry(ctx context.Context, attempt int) error {
 	if attempt > 0 {
-		if err := r.b.pause(ctx, attempt); err != nil {
+		if err := r.b.pause(ctx, min(attempt, raceAttempts)); err != nil {
 			return err
 		}
 	}

@@ -95,6 +95,26 @@ func TestPollHearsOfOthers(t *testing.T) {
 	})
 }
 
+// A receive that asks for more than its broker knows of finds what others have just sent.
+func TestReceiveKnowsOthers(t *testing.T) {
+	inTwo(t, func(w *world, other *Broker, q events.QueueID) {
+		for _, batch := range [][]string{{"a:1"}, {"b:2", "c:3"}} {
+			for range w.b.Shards {
+				w.sendBy(other, q, out(batch...)...)
+			}
+			for range w.b.Shards { // each begins at another shard
+				w.receive(q, 1)
+			}
+		}
+		for range w.b.Shards {
+			w.sendBy(other, q, out("d:4")...)
+		}
+		for range w.b.Shards {
+			w.wantSame(bodies(w.receive(q, 10)), "3", "4")
+		}
+	})
+}
+
 // What one broker has remembered of a queue is never stronger than what another did to it.
 func TestStaleBroker(t *testing.T) {
 	inTwo(t, func(w *world, other *Broker, q events.QueueID) {

@@ -40,6 +40,9 @@ later versions, and never change their meaning:
   keys list, enable, disable, policies   access_key_id, account, kind, label, status, policies, created_at, rotated_at, former_secret_until
   accounts create, list, enable, disable handle, id, status, created_at
   keys delete, accounts delete           deleted
+  views show                             queue_id, shard, available, in_flight, delayed, oldest_waiting_milliseconds, oldest_total_milliseconds,
+                                         ledger and messages (up to where it knows the log), log_time
+  views rebuild                          views, entries, seconds
 
 Times are RFC 3339 in UTC. An error is {"error":{"exit","message","next","code","status","request_id"}} on the standard error; the
 last three are the server's.

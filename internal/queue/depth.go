@@ -48,3 +48,18 @@ func (l *Ledger) ExpiresAt(retained, own events.Instant) events.Instant {
 	}
 	return end
 }
+
+// LeavesAt is when a pending message is discarded unless something happens to it before, Never where it waits for its
+// move to the dead-letter queue. A live lease outlasts it.
+func (l *Ledger) LeavesAt(m *Message) events.Instant {
+	if l.movable(m) {
+		return events.Never
+	}
+	return l.ExpiresAt(m.Info.Retained, m.Info.Expires)
+}
+
+// NotDue calls f for the messages that were sent with a delay, in the order in which they become due, until f gives
+// false. sent is when their block was written. Some may be due for up to a minute already.
+func (s *Sender) NotDue(f func(p events.Position, due, sent events.Instant) bool) {
+	s.due.Scan(func(d dueAt) bool { return f(d.Position, d.Due, d.Sent) })
+}

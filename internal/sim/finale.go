@@ -44,6 +44,7 @@ func (s *simulation) finale() {
 	}
 	s.retire()
 	s.check()
+	s.viewed(false)
 	for _, h := range s.hosts {
 		if h.life != nil {
 			s.crash(h.life)
@@ -55,6 +56,7 @@ func (s *simulation) finale() {
 	s.boot(s.hosts[0])
 	s.drain(s.hosts[0].life)
 	s.check()
+	s.viewed(true)
 }
 
 // drain receives and acks until nothing is left.

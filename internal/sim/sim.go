@@ -6,6 +6,9 @@
 // lets it through; between two steps nothing moves. So a seed gives the same history whenever it is run, which is
 // itself tested: each runs twice.
 //
+// Projections follow, woken by a stream of changes that doubles, shuffles, delays and drops; at the end their views must be
+// what the log gives.
+//
 // Two judges look on after every step and share no code with the rules. The [witness] reads what was committed,
 // entry by entry, and knows what each message may still become. The other compares with it what clients were told: an
 // answer binds, silence does not.
@@ -41,14 +44,15 @@ type Options struct {
 type simulation struct {
 	Options
 	*plan
-	rand    *rand.Rand
-	memory  *eventlog.Memory
-	store   eventlog.Log
-	keys    *keys
-	witness *witness
-	history bytes.Buffer
-	steps   int
-	seen    map[string]int
+	rand       *rand.Rand
+	memory     *eventlog.Memory
+	store      eventlog.Log
+	keys       *keys
+	witness    *witness
+	projectors *projectors
+	history    bytes.Buffer
+	steps      int
+	seen       map[string]int
 
 	hosts    []*host
 	lives    int
@@ -104,6 +108,7 @@ func newSimulation(o Options, p *plan, r *rand.Rand) *simulation {
 		s.store = o.Store(memory)
 	}
 	s.witness = newWitness(s)
+	s.projectors = newProjectors(memory, o.Seed)
 	return s
 }
 
@@ -139,6 +144,7 @@ func (s *simulation) run() {
 	for ; s.steps < steps; s.steps++ {
 		s.step()
 		s.judge()
+		s.project()
 	}
 	s.finale()
 }

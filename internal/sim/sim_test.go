@@ -107,7 +107,7 @@ func TestReach(t *testing.T) {
 		"landed late", "call refused", "call lost before", "call lost after", "call lost, may land", "replay from a snapshot",
 		"sent", "delivered", "acked", "duplicate", "ack refused", "depth judged", "nothing received, judged",
 		"send answered limit", "send answered key_lost", "send answered unconfirmed", "send answered not_found",
-		"receive answered not_found", "create answered exists",
+		"receive answered not_found", "create answered exists", "a projection woke", "a view was not saved", "a view was compared",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("never: %s", what)

@@ -8,7 +8,8 @@ const (
 	// bodyBytesMax bounds a request's body, decoded too (section 1): ten messages of the largest size, each byte
 	// written as an escape of six, and something around them.
 	bodyBytesMax = 16 << 20
-	// answerBytesMax bounds a list of messages as encoded (section 5): Lambda cannot answer more than 6 MB.
+	// answerBytesMax bounds a list of messages or queues as encoded (section 5): Lambda cannot answer more than 6 MB, and
+	// four of them take more than five in base64.
 	answerBytesMax = 4 << 20
 	// batchEntriesMax is also the most that one receive may ask for.
 	batchEntriesMax = 10

@@ -29,11 +29,7 @@ func (c *call) listQueues() error {
 	if err != nil {
 		return err
 	}
-	next := ""
-	if more && len(queues) > 0 {
-		next = c.h.mark(list, queues[len(queues)-1].Name)
-	}
-	c.answerQueues(queues, limit, next)
+	c.answerQueues(queues, more, limit, list)
 	return nil
 }
 
@@ -97,15 +93,28 @@ func (c *call) seen(after string, limit int) (seen []*broker.Queue, more bool, e
 	}
 }
 
-func (c *call) answerQueues(queues []*broker.Queue, limit int, next string) {
+// answerQueues writes a page. One that would be longer than a host can answer ends earlier: with a thousand queues the
+// tags alone may take 80 MB.
+func (c *call) answerQueues(queues []*broker.Queue, more bool, limit int, list string) {
 	b := append(c.out, `{"queues":[`...)
+	next := ""
 	for i, q := range queues {
+		before := len(b)
 		if i > 0 {
 			b = append(b, ',')
 		}
 		shown := *q
 		shown.Depth = nil // lists leave it out (section 4.4)
-		b = c.h.appendQueue(b, &shown)
+		if b = c.h.appendQueue(b, &shown); i > 0 && len(b) > answerBytesMax {
+			b, more = b[:before], true
+			break
+		}
+		next = q.Name
+	}
+	if more && next != "" {
+		next = c.h.mark(list, next)
+	} else {
+		next = ""
 	}
 	c.out = append(meta(append(b, ']'), limit, next), '}')
 	c.json(http.StatusOK)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -368,5 +369,38 @@ func TestIllegalNames(t *testing.T) {
 			}
 		}
 		r.want(r.call("GET", "/v1/queues", "", 200), "queues.0.name", "")
+	})
+}
+
+// A list of queues is never longer than a host can answer: the rest is on the next pages.
+func TestListBound(t *testing.T) {
+	inReal(t, func(r *real) {
+		var tags []string
+		for i := range tagsMax {
+			tags = append(tags, fmt.Sprintf(`"%02d%s":%q`, i, strings.Repeat("🏷", tagKeyMax-2), strings.Repeat("🏷", tagValueMax)))
+		}
+		const queues = 60
+		for i := range queues {
+			r.call("POST", "/v1/queues", fmt.Sprintf(`{"name":"q%02d","tags":{%s}}`, i, strings.Join(tags, ",")), 201)
+		}
+		var seen []string
+		for marker, pages := "", 0; ; pages++ {
+			v := r.call("GET", "/v1/queues?limit=1000&marker="+url.QueryEscape(marker), "", 200)
+			if text, _ := json.Marshal(v["queues"]); len(text) > answerBytesMax {
+				t.Errorf("a page has %d bytes", len(text))
+			}
+			for _, q := range v["queues"].([]any) {
+				seen = append(seen, get(q.(map[string]any), "name"))
+			}
+			if marker = get(v, "meta.marker"); marker == "" {
+				if pages == 0 {
+					t.Error("it is one page, which shows nothing")
+				}
+				break
+			}
+		}
+		if len(seen) != queues || !slices.IsSorted(seen) || len(slices.Compact(seen)) != queues {
+			t.Errorf("%d of %d queues were listed: %v", len(seen), queues, seen)
+		}
 	})
 }

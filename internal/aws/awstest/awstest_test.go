@@ -163,13 +163,7 @@ func keys(t *testing.T, a *AWS, table, want string) {
 
 // testStream deploys a function that the log's changes wake, and waits for what it writes.
 func testStream(t *testing.T, a *AWS, f Functions) {
-	cmd, err := a.sam(t.Context(), "deploy", "--template-file", filepath.Join(f.Dir, "stream.yaml"), "--stack-name", "probe",
-		"--resolve-s3", "--capabilities", "CAPABILITY_IAM", "--no-progressbar",
-		"--parameter-overrides", "Infra="+stack, "Architecture="+f.Parameters["Architecture"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := output(cmd, (*exec.Cmd).Start); err != nil {
+	if err := a.Deploy(t.Context(), "probe", filepath.Join(f.Dir, "stream.yaml"), "Infra="+stack, "Architecture="+f.Parameters["Architecture"]); err != nil {
 		t.Fatal(err)
 	}
 	db := database(a)

@@ -36,6 +36,19 @@ func (a *AWS) Infra(ctx context.Context, stack string, parameters ...string) (ma
 	return a.outputs(ctx, stack)
 }
 
+// Deploy makes a stack of a template whose functions lie beside it. They run in LocalStack, which knows no HTTP APIs.
+func (a *AWS) Deploy(ctx context.Context, stack, template string, parameters ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, deployTimeout)
+	defer cancel()
+	args := []string{"deploy", "--template-file", template, "--stack-name", stack, "--resolve-s3", "--capabilities", "CAPABILITY_IAM",
+		"--no-progressbar", "--parameter-overrides"}
+	cmd, err := a.sam(ctx, append(args, parameters...)...)
+	if err == nil {
+		_, err = output(cmd, (*exec.Cmd).Start)
+	}
+	return err
+}
+
 // outputs are what a stack tells of itself.
 func (a *AWS) outputs(ctx context.Context, stack string) (map[string]string, error) {
 	cmd, err := a.sam(ctx, "list", "stack-outputs", "--stack-name", stack, "--output", "json")

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
+	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/aws/keys"
@@ -20,12 +21,14 @@ import (
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // Deployment is what runs on one set of tables, as this process works on it: any number of processes may.
 type Deployment struct {
 	Config
 	Log       eventlog.Log
+	Views     projections.Store
 	Broker    *broker.Broker
 	Directory *auth.Directory // accounts and access keys
 	Verifier  *auth.Verifier  // of callers
@@ -36,8 +39,7 @@ type Deployment struct {
 // Open connects to a deployment. It reads the deployment's secret, and makes it where this is the first process ever.
 func Open(ctx context.Context, c Config) (*Deployment, error) {
 	c.fill()
-	log, errStore := store.New(store.Config{Client: dynamodb.NewFromConfig(c.AWS), Tables: c.Tables, Consumed: c.Consumed,
-		Now: func() time.Time { return time.UnixMilli(int64(c.Now())) }})
+	log, errStore := openStore(c)
 	k, errKeys := keys.New(keys.Config{Client: kms.NewFromConfig(c.AWS), Key: c.Key})
 	var errName error
 	if c.Deployment == "" {
@@ -46,11 +48,17 @@ func Open(ctx context.Context, c Config) (*Deployment, error) {
 	if err := errors.Join(errStore, errKeys, errName); err != nil {
 		return nil, err
 	}
-	return open(ctx, c, log, k)
+	return open(ctx, c, log, log, k)
 }
 
-func open(ctx context.Context, c Config, log eventlog.Log, k *keys.Keys) (_ *Deployment, err error) {
-	d := &Deployment{Config: c, Log: log}
+// openStore is the part of a deployment that needs no key.
+func openStore(c Config) (*store.Store, error) {
+	return store.New(store.Config{Client: dynamodb.NewFromConfig(c.AWS), Tables: c.Tables, Consumed: c.Consumed,
+		Now: func() time.Time { return time.UnixMilli(int64(c.Now())) }})
+}
+
+func open(ctx context.Context, c Config, log eventlog.Log, views projections.Store, k *keys.Keys) (_ *Deployment, err error) {
+	d := &Deployment{Config: c, Log: log, Views: views}
 	if d.root, err = d.readRoot(ctx, k); err != nil {
 		return nil, fmt.Errorf("opening deployment %s: %w", c.Deployment, err)
 	}
@@ -70,6 +78,19 @@ func open(ctx context.Context, c Config, log eventlog.Log, k *keys.Keys) (_ *Dep
 func (d *Deployment) Services() api.Services {
 	marker := d.root.derive("marker")
 	return api.Services{Broker: d.Broker, Auth: d.Verifier, Tokens: d.Verifier, Region: d.Region, Secret: marker[:], Logger: d.Logger, Failed: d.Failed}
+}
+
+// FindQueue gives the id of a queue by its id or its name. Faults: NotFound.
+func (d *Deployment) FindQueue(ctx context.Context, account, queue string) (events.QueueID, error) {
+	ref := broker.Ref{Account: account, Name: queue}
+	if id, ok := events.ParseUUID(queue); ok {
+		ref = broker.Ref{Account: account, ID: id}
+	}
+	q, err := d.Broker.Find(ctx, ref)
+	if err != nil {
+		return events.QueueID{}, err
+	}
+	return q.ID, nil
 }
 
 // Healthy says why the tables cannot be reached, or nil.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/leaselog/leaselog/internal/fault"
 )
 
 // plainBytesMax bounds a body that is answered as text: as a JSON string it may become six times as long, and an answer
@@ -20,13 +21,13 @@ const plainBytesMax = 1 << 20
 
 // request makes of an event what a server would have got. The payload is of format 2.0, from an HTTP API or a function's
 // URL (https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html). Headers
-// that were sent several times come joined by commas and stay so, since nobody can tell those commas from others.
+// that were sent several times come joined by commas and stay so, since nobody can tell those commas from others. Beside
+// an error there is a request without a body, to be answered with it.
 func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest, encoded func(string) string) (*http.Request, error) {
-	body := []byte(e.Body)
+	body, err := []byte(e.Body), error(nil)
 	if e.IsBase64Encoded {
-		var err error
 		if body, err = base64.StdEncoding.DecodeString(e.Body); err != nil {
-			return nil, fmt.Errorf("the event's body is not base64: %w", err)
+			body, err = nil, fault.Because(fault.Invalid, err, "the event says that its body is base64, and it is not")
 		}
 	}
 	r := &http.Request{Method: e.RequestContext.HTTP.Method, URL: target(encoded(e.RawPath), e.RawQueryString), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -43,7 +44,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest, encoded fun
 		r.Header.Set("Cookie", strings.Join(e.Cookies, "; "))
 	}
 	r.RequestURI = r.URL.RequestURI()
-	return r.WithContext(ctx), nil
+	return r.WithContext(ctx), err
 }
 
 // target keeps a path as it came, encoded or not. A function's URL gives it as the client sent it, an HTTP API decoded.

@@ -1,5 +1,5 @@
-// Package host runs leaselog in AWS: it opens a deployment, for a server too, and makes Lambda functions of endpoints
-// and chores.
+// Package host runs leaselog in AWS: it opens a deployment, for a server too, and makes Lambda functions of endpoints,
+// chores and projections.
 package host
 
 import (
@@ -19,6 +19,7 @@ import (
 	leaselog "github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/sweep"
+	"github.com/leaselog/leaselog/internal/views"
 )
 
 // answerMargin is what an invocation keeps of its time to answer in, whatever its handler waits for.
@@ -40,7 +41,8 @@ type function struct {
 
 	mu         sync.Mutex
 	deployment *Deployment
-	handler    http.Handler // of an endpoint
+	handler    http.Handler    // of an endpoint
+	follower   *views.Follower // of a projection
 }
 
 func newFunction(name string, getenv func(string) string, out io.Writer) *function {
@@ -92,12 +94,12 @@ func (f *function) serving(e api.Endpoint) invocation {
 		defer cancel()
 		a := newAnswer()
 		r, err := request(ctx, &event, e.Encoded)
-		if err != nil {
-			return events.APIGatewayV2HTTPResponse{}, err // no gateway sends this
+		if err == nil {
+			err = f.answer(a, r, e)
 		}
-		if failed := f.answer(a, r, e); failed != nil {
+		if err != nil {
 			a = newAnswer() // whatever was begun
-			e.Fail(a, r, f.telemetry.logger, failed)
+			e.Fail(a, r, f.telemetry.logger, err)
 			f.telemetry.Failed(a.status, "")
 		}
 		return a.response(), nil
@@ -128,7 +130,7 @@ func (f *function) ticking(c sweep.Chore) func(context.Context, json.RawMessage)
 		defer cancel()
 		d, err := f.open(ctx)
 		if err == nil {
-			err = c.Run(ctx, d.Broker)
+			err = c.Run(ctx, sweep.Site{Broker: d.Broker, Views: d.Views})
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)

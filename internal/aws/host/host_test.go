@@ -16,6 +16,7 @@ import (
 	"github.com/leaselog/leaselog/internal/aws/keys"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // TestCloud is what needs AWS, on this machine. One is started for all, and the first part finds it empty.
@@ -24,7 +25,8 @@ func TestCloud(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		test func(*cloud, *testing.T)
-	}{{"functions", functions}, {"secret", oneSecret}, {"poll", poll}, {"large", large}, {"crn", byCRN}, {"binaries", binaries}, {"cost", cost}} {
+	}{{"functions", functions}, {"secret", oneSecret}, {"poll", poll}, {"large", large}, {"crn", byCRN}, {"bodies", bodies}, {"long answers", longAnswers},
+		{"key disabled", keyDisabled}, {"frozen", frozen}, {"skewed", skewed}, {"set aside", setAside}, {"binaries", binaries}, {"cost", cost}} {
 		t.Run(part.name, func(t *testing.T) {
 			c.TB = t
 			defer func() { c.TB = nil }()
@@ -48,7 +50,7 @@ func oneSecret(c *cloud, t *testing.T) {
 	roots := make([][]byte, 8)
 	for i := range roots {
 		all.Go(func() {
-			d, err := open(t.Context(), config, log, k)
+			d, err := open(t.Context(), config, log, projections.NewMemory(), k)
 			if err != nil {
 				t.Error(err)
 				return
@@ -62,13 +64,13 @@ func oneSecret(c *cloud, t *testing.T) {
 			t.Fatal("two processes have two secrets")
 		}
 	}
-	d, err := open(t.Context(), config, log, k)
+	d, err := open(t.Context(), config, log, projections.NewMemory(), k)
 	c.must(err)
 	if d.root.derive("receipt") == d.root.derive("auth") || strings.Contains(fmt.Sprintf("%+v %v", d.root, d.Directory), string(roots[0])) {
 		t.Error("secrets are alike, or shown")
 	}
 	config.Deployment = "other"
-	if _, err = open(t.Context(), config, log, k); !fault.Is(err, fault.KeyLost) || !strings.Contains(err.Error(), "wrapped for another") {
+	if _, err = open(t.Context(), config, log, projections.NewMemory(), k); !fault.Is(err, fault.KeyLost) || !strings.Contains(err.Error(), "wrapped for another") {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/sweep"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // needs is what each function called, by the function's name.
@@ -49,8 +50,9 @@ func functions(c *cloud, t *testing.T) {
 	snapshots(s, long, called)
 	unfinished(s, called)
 	expired(s, long, called)
+	projected(s, long, called)
 	judge(t, called, map[string]string{"test-log": "LogTableArn", "test-claims": "ClaimsTableArn", "test-views": "ViewsTableArn",
-		c.env[envKey]: "KeyArn", *theirs.Arn: "CustomerKeyArns", *theirs.KeyId: "CustomerKeyArns"})
+		c.env[envKey]: "KeyArn", "the stream": "StreamArn", *theirs.Arn: "CustomerKeyArns", *theirs.KeyId: "CustomerKeyArns"})
 }
 
 // judge holds calls to the template. arns are the template's names of what was called.
@@ -96,6 +98,9 @@ func readFunctions(t *testing.T) map[string]bool {
 	}
 	for _, c := range sweep.Chores() {
 		all[c.Name] = true
+	}
+	for _, p := range projections.All() {
+		all[p.Name] = true
 	}
 	return all
 }
@@ -216,7 +221,7 @@ func newLong(s *story) *long {
 	k, err := keys.New(keys.Config{Client: kms.NewFromConfig(s.config), Key: config.Key})
 	s.must(err)
 	l := &long{log: &unsnapped{Log: log}}
-	l.Deployment, err = open(s.Context(), config, l.log, k)
+	l.Deployment, err = open(s.Context(), config, l.log, log, k)
 	s.must(err)
 	s.Cleanup(l.Close)
 	return l

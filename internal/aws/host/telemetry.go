@@ -52,6 +52,7 @@ var (
 	refusals = metric{"Refusals", "Count", true} // answers that blame the caller
 	faults   = metric{"Faults", "Count", true}   // answers that blame the service
 	opened   = metric{"Opened", "Count", true}   // processes that began to work
+	poison   = metric{"SetAside", "Count", true} // records of the stream that no attempt would get over
 
 	readUnits  = metric{"ReadUnits", "Count", false}
 	writeUnits = metric{"WriteUnits", "Count", false}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leaselog/leaselog/internal/api/rest"
 	"github.com/leaselog/leaselog/internal/sweep"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // template is template.yaml with its functions of CloudFormation worked out.
@@ -152,7 +153,7 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
-// TestLists holds the endpoints and chores, the folders under functions/ and the resources in template.yaml to be the
+// TestLists holds the endpoints, chores and projections, the folders under functions/ and the resources in template.yaml to be the
 // same, and each function to be nothing but wiring.
 func TestLists(t *testing.T) {
 	mains := map[string]string{}
@@ -162,13 +163,16 @@ func TestLists(t *testing.T) {
 	for _, c := range sweep.Chores() {
 		mains[c.Name] = "host.Tick(sweep." + strings.TrimPrefix(camel(c.Name), "Sweep") + ")"
 	}
+	for _, p := range projections.All() {
+		mains[p.Name] = "host.Consume(projections." + strings.TrimPrefix(camel(p.Name), "Project") + ")"
+	}
 	functions := readTemplate(t, nil).of("AWS::Serverless::Function")
 	if len(functions) != len(mains) {
-		t.Errorf("template.yaml has %d functions, and there are %d endpoints and chores", len(functions), len(mains))
+		t.Errorf("template.yaml has %d functions, and there are %d endpoints, chores and projections", len(functions), len(mains))
 	}
 	folders, err := filepath.Glob(functionsDir + "*")
 	if err != nil || len(folders) != len(mains) {
-		t.Errorf("functions/ has %d folders, and there are %d endpoints and chores: %v", len(folders), len(mains), err)
+		t.Errorf("functions/ has %d folders, and there are %d endpoints, chores and projections: %v", len(folders), len(mains), err)
 	}
 	for name, main := range mains {
 		text, err := os.ReadFile(functionsDir + name + "/main.go")
@@ -212,6 +216,13 @@ func TestRoutes(t *testing.T) {
 	for _, c := range sweep.Chores() {
 		if at(functions[camel(c.Name)], "Events", "Schedule", "Type") != "Schedule" {
 			t.Errorf("%s has no schedule", c.Name)
+		}
+	}
+	for _, p := range projections.All() {
+		source := at(functions[camel(p.Name)], "Events", "Changes")
+		failures := list(at(source, "Properties", "FunctionResponseTypes"))
+		if at(source, "Type") != "Kinesis" || at(source, "Properties", "Stream") != "StreamArn" || !slices.Equal(failures, []string{"ReportBatchItemFailures"}) {
+			t.Errorf("%s does not read the stream, record by record: %v", p.Name, source)
 		}
 	}
 }
@@ -261,6 +272,11 @@ func TestAlarms(t *testing.T) {
 			if len(d) != 1 || at(a, "MetricName") != metric || at(d[0], "Value") != name || len(list(at(a, "AlarmActions"))) != 1 {
 				t.Errorf("%s%s: %v", name, suffix, a)
 			}
+		}
+	}
+	for _, p := range projections.All() {
+		if n := camel(p.Name); at(alarms[n+"Late"], "MetricName") != "IteratorAge" || at(alarms[n+"SetAside"], "MetricName") != "SetAside" {
+			t.Errorf("nobody hears when %s is behind, or sets a record aside", p.Name)
 		}
 	}
 	if at(alarms["ApiErrors"], "MetricName") != "5xx" {

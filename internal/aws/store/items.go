@@ -20,6 +20,7 @@ import (
 //	claims  p directory, k rest, o holder, u until, d value, v version, c writer, x expiry
 //	views   p "s/" stream, k Seq: a snapshot as b, y, l, x; p "c/" …, k index: its chunks, d, x
 //	        p "d/" stream, k Seq: what was dropped from there on, e up to where
+//	        p "v/" key, k ".": a view as d, its version as v
 type item = map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

@@ -1,0 +1,62 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/views"
+	"github.com/leaselog/leaselog/projections"
+)
+
+// Views brings up to date every view that is behind its shard, since the last wake-up may be the one that was lost. It is
+// due every few minutes.
+var Views = Chore{"sweep-views", func(ctx context.Context, s Site) error {
+	var all []*views.Follower
+	for _, p := range projections.All() {
+		all = append(all, &views.Follower{Log: s.Broker.Log, Store: s.Views, Projection: p})
+	}
+	return Shards(ctx, s.Broker.Log, func(name projections.Shard) error {
+		reach, err := views.Reach(ctx, s.Broker.Log, name)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, f := range all {
+			errs = append(errs, f.Wake(ctx, name, reach))
+		}
+		return errors.Join(errs...)
+	})
+}}
+
+// Shards calls f for each shard of every queue that is not deleted. An error of f does not keep the others from their
+// turn; those are in the answer together.
+func Shards(ctx context.Context, log eventlog.Log, f func(projections.Shard) error) error {
+	const page = 100
+	var errs []error
+	for after := ""; ; {
+		claims, err := log.Claims(ctx, broker.QueuePrefix, after, page)
+		if err != nil {
+			return errors.Join(append(errs, fmt.Errorf("list the queues: %w", err))...)
+		}
+		for _, c := range claims {
+			after = c.Key
+			r, err := broker.ReadRegistered(c.Value)
+			if err != nil || r.Gone() {
+				errs = append(errs, err)
+				continue
+			}
+			for i := range r.Shards {
+				if err := ctx.Err(); err != nil {
+					return errors.Join(append(errs, err)...)
+				}
+				errs = append(errs, f(projections.Shard{Queue: r.ID, Index: i}))
+			}
+		}
+		if len(claims) < page {
+			return errors.Join(errs...)
+		}
+	}
+}
