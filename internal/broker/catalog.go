@@ -70,7 +70,7 @@ func (b *Broker) newHandle(r *record) (*handle, error) {
 	}
 	h := &handle{broker: b, id: r.ID, account: r.Account, fifo: r.Settings.Fifo, keys: keys, runners: make([]*runner, r.Shards)}
 	h.record.Store(r)
-	if r.Shards > 1 { // processes that began at the same one would go round in step
+	if r.Shards > 1 && !b.Exclusive { // processes that began at the same one would go round in step
 		var first [2]byte
 		mustRead(b.Rand, first[:])
 		h.next.Store(uint32(binary.BigEndian.Uint16(first[:])))
