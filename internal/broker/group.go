@@ -114,6 +114,7 @@ func (g *group) try(c command) error {
 // that others have left behind.
 func (g *group) outcome(c command, err error) {
 	if _, gone := truncated(err); gone {
+		g.outdated(&eventlog.Conflict{}) // however lately the ends were looked at: the read may have hung for long
 		g.restsOnLedger, g.restsOnMessages = true, true
 	}
 	g.decided, g.errs = append(g.decided, c), append(g.errs, err)

@@ -61,8 +61,10 @@ func (s *simulation) client(l *life) {
 	}
 	h := s.pickHold()
 	switch n := s.rand.IntN(100); {
-	case n < 33:
+	case n < 31:
 		s.send(l, k)
+	case n < 33:
+		s.startMove(l, k)
 	case n < 66:
 		s.receive(l, k)
 	case n < 84 && h != nil:
@@ -371,6 +373,9 @@ func (s *simulation) list(l *life) {
 func (s *simulation) tick(l *life) *command {
 	return s.command(l, "tick", func(ctx context.Context) func() {
 		err := l.broker.Tick(ctx)
+		if err == nil {
+			_, err = l.broker.Moves(ctx)
+		}
 		return func() {
 			s.note("tick: %v", err)
 			if err != nil {

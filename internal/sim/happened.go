@@ -216,10 +216,14 @@ func (w *witness) expire(sh *wShard, l *letter, at events.Instant) {
 // moved holds that what leaves here stands in the target's stream by the same commit.
 func (w *witness) moved(sh *wShard, ev *events.Moved, arrivals map[events.MessageID]*letter) int {
 	d := sh.ruling.DeadLetter
-	w.must(d != nil && d.Queue == ev.Queue, "messages move to a queue that is not the dead-letter queue")
+	w.must(ev.Reason == events.Redriven || d != nil && d.Queue == ev.Queue, "messages move to a queue that is not the dead-letter queue")
 	for i, p := range ev.Items {
 		l := w.find(sh, p, ev)
-		w.must(sh.spent(l) && l.visible <= ev.At, "message %d moves after %d receives, at most %d are allowed", l.attempt.n, l.receives, d.Receives)
+		if ev.Reason == events.Redriven {
+			w.redriven(sh, l, ev.At)
+		} else {
+			w.must(sh.spent(l) && l.visible <= ev.At, "message %d moves after %d receives, at most %d are allowed", l.attempt.n, l.receives, d.Receives)
+		}
 		there := arrivals[l.id]
 		w.must(there != nil, "message %d leaves its queue and arrives nowhere", l.attempt.n)
 		w.must(there.shard.queue.id == ev.Queue && uint32(there.shard.index) == ev.Shard && there.position == ev.Position+events.Position(i) && there.attempt == l.attempt,
@@ -230,6 +234,15 @@ func (w *witness) moved(sh *wShard, ev *events.Moved, arrivals map[events.Messag
 		sh.totals.Moved++
 	}
 	return len(ev.Items)
+}
+
+// redriven holds that a move task takes nothing that is leased or not due, and nothing that follows such a one in its group.
+func (w *witness) redriven(sh *wShard, l *letter, at events.Instant) {
+	for _, x := range sh.alive {
+		if x == l || l.group != "" && x.group == l.group && x.position < l.position {
+			w.must(x.visible <= at || sh.past(x, at) && !x.live(at), "message %d is moved while message %d may not be", l.attempt.n, x.attempt.n)
+		}
+	}
 }
 
 func (w *witness) arrived(sh *wShard, ev *events.Arrived, arrivals map[events.MessageID]*letter) {

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
 )
 
@@ -64,7 +65,8 @@ type simulation struct {
 	queues   []*known // every queue that a client was told of
 	attempts []*attempt
 	held     []*hold
-	healed   bool // no more faults
+	move     broker.TaskID // the last move task that a client was told of
+	healed   bool          // no more faults
 
 	mu       sync.Mutex
 	calls    []*call
