@@ -15,7 +15,8 @@ type Registered struct {
 	Name    string
 	Shards  int
 	Status  events.Status
-	Ring    envelope.Ring // empty once the queue is shredded
+	Deleted events.Instant // 0: it was not
+	Ring    envelope.Ring  // empty once the queue is shredded
 }
 
 // The keys of claims that hold the queues: a record under QueuePrefix and the id in hex, the way to it under
@@ -31,7 +32,7 @@ func ReadRegistered(value []byte) (Registered, error) {
 	if err := events.DecodeRecord(value, &r); err != nil {
 		return Registered{}, fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 	}
-	return Registered{ID: r.ID, Account: r.Account, Name: r.Name, Shards: int(r.Shards), Status: r.Settings.Status, Ring: r.Ring}, nil
+	return Registered{ID: r.ID, Account: r.Account, Name: r.Name, Shards: int(r.Shards), Status: r.Settings.Status, Deleted: r.Deleted, Ring: r.Ring}, nil
 }
 
 // Gone says whether the queue was deleted.
