@@ -50,11 +50,11 @@ func (b *backing) remote(cmd *cobra.Command) (bool, error) {
 	case dynamodb:
 		idle = []string{"data", "history-age", "history-bytes"}
 	default:
-		return false, fmt.Errorf("--store must be %s or %s, not %q", embedded, dynamodb, b.store)
+		return false, usage("--store must be %s or %s, not %q", embedded, dynamodb, b.store)
 	}
 	for _, name := range idle {
 		if cmd.Flags().Changed(name) {
-			return false, fmt.Errorf("--%s means nothing with --store %s", name, b.store)
+			return false, usage("--%s means nothing with --store %s", name, b.store)
 		}
 	}
 	return b.store == dynamodb, nil

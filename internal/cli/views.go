@@ -45,7 +45,7 @@ func (v *viewed) on(work func(context.Context, *awshost.Deployment, []projection
 	return func(cmd *cobra.Command, _ []string) error {
 		remote, err := v.remote(cmd)
 		if err != nil {
-			return usage("%w", err)
+			return err
 		}
 		if !remote {
 			return usage("views are kept in AWS only: give --store %s", dynamodb)
