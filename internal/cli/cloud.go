@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/leaselog/leaselog/internal/aws/account"
 	"github.com/leaselog/leaselog/internal/aws/store"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/host"
 	"github.com/leaselog/leaselog/internal/sweep"
@@ -74,7 +76,12 @@ func (b *backing) connect(ctx context.Context, c awshost.Config) (*awshost.Deplo
 	}
 	c.Tables = store.Tables{Log: b.stack + "-log", Claims: b.stack + "-claims", Views: b.stack + "-views"}
 	c.Key, c.Deployment = "alias/"+b.stack, b.deployment
-	return awshost.Open(ctx, c)
+	d, err := awshost.Open(ctx, c)
+	var f *fault.Error
+	if errors.As(err, &f) && errors.Unwrap(f) != nil { // callers of the API do not hear the cause; whoever runs the server must
+		err = fmt.Errorf("the tables and the key of stack %s cannot be used: %w", b.stack, errors.Unwrap(f))
+	}
+	return d, err
 }
 
 // shared is the backing of a server that works on a deployment in AWS, as any number of others may.
