@@ -42,6 +42,7 @@ type group struct {
 	// its end must be certain: an append makes it so, otherwise it is read.
 	restsOnLedger, restsOnMessages bool
 	tally                          Tally
+	measures                       []*measure
 	answered                       bool // everybody has an answer, if only that the outcome is not known
 	unserved                       bool // the group was full before all who are parked were looked at
 }
@@ -264,6 +265,9 @@ func (g *group) finish() {
 	}
 	g.counted()
 	g.count()
+	for _, m := range g.measures {
+		m.depth, m.err = g.depth(g.sender.Tail)
+	}
 	g.publish() // first, so that whoever is answered finds it
 	g.answerAll(nil)
 	if !g.tally.Wrote {

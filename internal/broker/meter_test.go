@@ -109,7 +109,7 @@ func TestStatsAndDepths(t *testing.T) {
 		w.send(a, "1")
 		w.receive(b, 1)
 		all, left := w.b.Depths(w.ctx, 10)
-		if len(all) != 2 || left != 0 || all[0].Name != "a" || all[0].Account != "a" || all[0].ID != a || all[1].Depth != (Depth{Available: 1, InFlight: 1}) {
+		if len(all) != 2 || left != 0 || all[0].Name != "a" || all[0].Account != "a" || all[0].ID != a || all[1].Counts != (Counts{Available: 1, InFlight: 1}) {
 			t.Errorf("%+v, %d left out", all, left)
 		}
 		if all, left := w.b.Depths(w.ctx, 1); len(all) != 1 || left != 1 {

@@ -56,7 +56,7 @@ func (b *Broker) Depths(ctx context.Context, most int) (all []QueueDepth, left i
 			left++
 			continue
 		}
-		d, err := h.depth(ctx, h.look)
+		d, err := h.depth(ctx, h.measure)
 		if err != nil {
 			left++
 			continue

@@ -37,7 +37,7 @@ func (s server) Size() uint64   { return 4096 }
 func (s server) Healthy() error { return s.ill }
 func (s server) Depths(_ context.Context, most int) (all []broker.QueueDepth, left int) {
 	for i := range min(s.queues, most) {
-		all = append(all, broker.QueueDepth{Account: "local", Name: fmt.Sprint("q", i), Depth: broker.Depth{Available: 5, InFlight: 6, Delayed: 7}})
+		all = append(all, broker.QueueDepth{Account: "local", Name: fmt.Sprint("q", i), Depth: broker.Depth{Counts: broker.Counts{Available: 5, InFlight: 6, Delayed: 7}}})
 	}
 	return all, s.queues - len(all)
 }
