@@ -21,6 +21,7 @@ import (
 	"github.com/leaselog/leaselog/internal/envelope"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/queue"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // Config says what a broker works with.
@@ -53,6 +54,8 @@ type Config struct {
 	// with it. A runner calls it before it takes its commands. Default: always.
 	Ready func(ctx context.Context)
 	Meter Meter // hears what is done; default: nobody
+	// Views is where projections keep what many queues are asked for at once. Default: every queue's state is asked.
+	Views projections.Store
 }
 
 // Broker serves the queues of one log.

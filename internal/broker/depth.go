@@ -31,6 +31,7 @@ type Depth struct {
 // gives it again.
 type Place struct {
 	At       events.Instant
+	High     events.Instant // the highest instant of the log up to there
 	Ledger   uint64
 	Messages events.Position
 }
@@ -147,7 +148,8 @@ func (g *group) depth(tail events.Position) (d Depth, err error) {
 		return d, err
 	}
 	counts := queue.CountDepth(g.ledger, g.sender, g.sender.Totals.Messages-max(gone, g.ledger.Seen), g.at)
-	d = Depth{Counts: Counts{counts.Available, counts.InFlight, counts.Delayed}, At: g.at, Shards: []Place{{g.at, uint64(g.ledgerTail), tail}}}
+	d = Depth{Counts: Counts{counts.Available, counts.InFlight, counts.Delayed}, At: g.at,
+		Shards: []Place{{g.at, max(g.ledger.High, g.sender.High), uint64(g.ledgerTail), tail}}}
 	if d.Available == 0 {
 		return d, nil
 	}

@@ -326,7 +326,7 @@ func (g *group) refused(after []command, err error) (look bool) {
 // once when the store has kept silent for a while, and whoever comes meanwhile is refused.
 func (r *runner) persist(ctx context.Context, c eventlog.Commit, stalled func(error)) (err error) {
 	began, attempt := time.Now(), 0
-	defer func() { r.b.wrote(&c, began, attempt, err) }()
+	defer func() { r.traffic.wrote(r.b.wrote(&c, began, attempt, err)) }()
 	defer r.stalled.Store(false)
 	for ; ; attempt++ {
 		err := r.b.Log.Commit(ctx, c)

@@ -129,7 +129,7 @@ func (c *purge) run(ctx context.Context, r *runner) error {
 		return appends, err
 	})
 	if err == nil {
-		r.b.Meter.Done(&Tally{Wrote: true, Purged: c.messages})
+		r.b.did(r.traffic, &Tally{Wrote: true, Purged: c.messages})
 	}
 	return err
 }

@@ -40,11 +40,12 @@ func (b *Broker) opened() []*handle {
 	return all
 }
 
-// QueueDepth is the depth of one open queue.
+// QueueDepth is the depth of one queue, and of an open one its traffic.
 type QueueDepth struct {
 	ID            events.QueueID
 	Account, Name string
 	Depth
+	Traffic Traffic
 }
 
 // Depths counts the messages of the queues that are open here, of at most so many, by account and name, and says how
@@ -62,7 +63,7 @@ func (b *Broker) Depths(ctx context.Context, most int) (all []QueueDepth, left i
 			continue
 		}
 		r := h.record.Load()
-		all = append(all, QueueDepth{ID: h.id, Account: r.Account, Name: r.Name, Depth: *d})
+		all = append(all, QueueDepth{ID: h.id, Account: r.Account, Name: r.Name, Depth: *d, Traffic: h.traffic.read()})
 	}
 	return all, left
 }

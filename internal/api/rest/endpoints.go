@@ -11,6 +11,8 @@ import (
 const (
 	extensionPath = "/x"
 	movesPath     = extensionPath + queuePath + "/moves"
+	depthPath     = extensionPath + queuePath + "/depth"
+	depthsPath    = extensionPath + "/v1/depths"
 	movePath      = movesPath + "/{move_id}"
 	queuesPath    = "/v1/queues"
 	queuePath     = "/v1/queues/{queue_id}"
@@ -38,6 +40,7 @@ type operation struct {
 	name, method, path string
 	access             access
 	action             auth.Action // what the caller must be allowed; none for the token endpoint
+	shows              auth.Action // of a list: also what it shows, if asked for alone
 	run                func(*call) error
 }
 
@@ -67,6 +70,7 @@ func operations() []*operation {
 		changeMessageVisibility, changeMessageVisibilityBatch,
 		createToken, revokeToken,
 		startMove, listMoves, describeMove, cancelMove,
+		describeDepth, listDepths,
 	}
 }
 
@@ -101,4 +105,6 @@ var (
 	ListMoves                    = listMoves.endpoint()
 	DescribeMove                 = describeMove.endpoint()
 	CancelMove                   = cancelMove.endpoint()
+	DescribeDepth                = describeDepth.endpoint()
+	ListDepths                   = listDepths.endpoint()
 )
