@@ -50,18 +50,24 @@ func (b *Broker) keptDepth(ctx context.Context, id events.QueueID, at events.Ins
 	if err != nil {
 		return nil, err
 	}
+	d, ok, err := ReadKept(ctx, b.Views, id, h.shards(), at)
+	if err == nil && !ok {
+		return b.Depth(ctx, id)
+	}
+	return d, storeFault(err)
+}
+
+// ReadKept reads a queue's depth from its shards' views, as it is at an instant. It gives false where a shard has no view.
+func ReadKept(ctx context.Context, views projections.Store, id events.QueueID, shards int, at events.Instant) (*Depth, bool, error) {
 	d := &Depth{Kept: true}
-	for i := range h.shards() {
-		shard, ok, err := readKept(ctx, b.Views, projections.Shard{Queue: id, Index: i}, at)
-		if err != nil {
-			return nil, storeFault(err)
-		}
-		if !ok {
-			return b.Depth(ctx, id)
+	for i := range shards {
+		shard, ok, err := readKept(ctx, views, projections.Shard{Queue: id, Index: i}, at)
+		if err != nil || !ok {
+			return nil, false, err
 		}
 		d.add(shard)
 	}
-	return d, nil
+	return d, true, nil
 }
 
 // readKept reads a shard's view. One that does not decode is as good as none: it will be made anew.

@@ -48,6 +48,22 @@ type QueueDepth struct {
 	Traffic Traffic
 }
 
+// QueueTraffic is the traffic of one open queue.
+type QueueTraffic struct {
+	ID            events.QueueID
+	Account, Name string
+	Traffic
+}
+
+// Traffics gives the traffic of all open queues, by account and name.
+func (b *Broker) Traffics() (all []QueueTraffic) {
+	for _, h := range b.opened() {
+		r := h.record.Load()
+		all = append(all, QueueTraffic{h.id, r.Account, r.Name, h.traffic.read()})
+	}
+	return all
+}
+
 // Depths counts the messages of the queues that are open here, of at most so many, by account and name, and says how
 // many it left out: those beyond most, and those that do not answer now. It opens no queue, starts no shard and reads no log but
 // the headers that tell what is past its retention. A shard whose writes are not confirmed does not answer.

@@ -80,6 +80,7 @@ func projected(s *story, l *long, called needs) {
 	for seq := range 2 {
 		s.must(through.PutSnapshot(s.Context(), "projected", eventlog.Snapshot{Seq: eventlog.Seq(seq), Data: []byte("x")}))
 	}
+	reporting(s, called)
 	takes := s.taken()
 	called.add(projections.Snapshots.Name, takes)
 	called.add(sweep.Views.Name, takes)
@@ -88,6 +89,16 @@ func projected(s *story, l *long, called needs) {
 			called.add(p.Name, []awsCall{{action: action, resource: "the stream"}})
 		}
 	}
+}
+
+// reporting: the function that looks at the views tells what they say.
+func reporting(s *story, called needs) {
+	s.Helper()
+	s.taken()
+	var out strings.Builder
+	s.must(s.function(ReportName, s.env, &out).reporting()(s.Context(), nil))
+	called.add(ReportName, s.taken())
+	s.Logf("%v", told(s, out.String()))
 }
 
 // setAside: records that say nothing, shards that cannot be read and a store that does not answer are three things:
