@@ -48,12 +48,7 @@ verified from the start, unless --dev is given.`,
 			if c.Version, c.Data = p.Version, where.data; remote {
 				c.Open = where.shared(cmd.Context(), c)
 			}
-			if os.Getenv("OTEL_TRACES_EXPORTER") != "none" {
-				c.Traces = collector
-			}
-			if os.Getenv("OTEL_METRICS_EXPORTER") != "none" {
-				c.Push = collector
-			}
+			c.Traces, c.Push = exported("TRACES", collector), exported("METRICS", collector)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
 			h, err := host.Open(c)
@@ -85,6 +80,14 @@ verified from the start, unless --dev is given.`,
 	f.StringVar(&collector, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "base URL of an OpenTelemetry collector (OTLP over HTTP) to send traces and metrics to,\nsuch as http://127.0.0.1:4318; $OTEL_EXPORTER_OTLP_ENDPOINT;\nOTEL_TRACES_EXPORTER=none or OTEL_METRICS_EXPORTER=none sends only the other")
 	f.StringVar(&cpuProfile, "cpu-profile", "", "write a CPU profile of the whole run to this file, for go tool pprof")
 	return cmd
+}
+
+// exported gives the collector's URL for a signal, unless the environment turns that signal off.
+func exported(signal, collector string) string {
+	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" {
+		return ""
+	}
+	return collector
 }
 
 // logger writes the log to stderr, a line an event.

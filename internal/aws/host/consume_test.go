@@ -80,10 +80,10 @@ func projected(s *story, l *long, called needs) {
 	for seq := range 2 {
 		s.must(through.PutSnapshot(s.Context(), "projected", eventlog.Snapshot{Seq: eventlog.Seq(seq), Data: []byte("x")}))
 	}
-	reporting(s, called)
 	takes := s.taken()
 	called.add(projections.Snapshots.Name, takes)
 	called.add(sweep.Views.Name, takes)
+	reporting(s, called)
 	for _, p := range projections.All() {
 		for _, action := range polled {
 			called.add(p.Name, []awsCall{{action: action, resource: "the stream"}})
@@ -98,7 +98,10 @@ func reporting(s *story, called needs) {
 	var out strings.Builder
 	s.must(s.function(ReportName, s.env, &out).reporting()(s.Context(), nil))
 	called.add(ReportName, s.taken())
-	s.Logf("%v", told(s, out.String()))
+	got := told(s, out.String())
+	if got["SweptThrough Deployment=test Operation="+ReportName] != 1 || got["DeadLetters Deployment=test"] != 1 { // of the story about dead letters
+		s.Errorf("the report tells %v", got)
+	}
 }
 
 // setAside: records that say nothing, shards that cannot be read and a store that does not answer are three things:
