@@ -31,6 +31,7 @@ var (
 	CancelMove                   = Action{Name: "queue:CancelMove"}
 	DescribeDepth                = Action{Name: "queue:DescribeDepth"}
 	ListDepths                   = Action{Name: "queue:ListDepths"}
+	ListHistory                  = Action{Name: "queue:ListHistory"}
 	ChangeMessageVisibility      = Action{Name: "queue:ChangeMessageVisibility"}
 	ChangeMessageVisibilityBatch = Action{Name: "queue:ChangeMessageVisibility", Batch: "queue:ChangeMessageVisibilityBatch"}
 )
@@ -38,7 +39,7 @@ var (
 // Actions lists them all.
 var Actions = []Action{CreateQueue, ListQueues, DescribeQueue, UpdateQueue, DeleteQueue, PurgeQueue, SendMessage, SendMessageBatch,
 	ReceiveMessages, PeekMessages, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch,
-	StartMove, ListMoves, DescribeMove, CancelMove, DescribeDepth, ListDepths}
+	StartMove, ListMoves, DescribeMove, CancelMove, DescribeDepth, ListDepths, ListHistory}
 
 // ours is the prefix of the actions that this server knows all of.
 const ours = "queue:"

@@ -14,6 +14,7 @@ const (
 	depthPath     = extensionPath + queuePath + "/depth"
 	depthsPath    = extensionPath + "/v1/depths"
 	movePath      = movesPath + "/{move_id}"
+	historyPath   = extensionPath + messagesPath + "/{message_id}/history"
 	queuesPath    = "/v1/queues"
 	queuePath     = "/v1/queues/{queue_id}"
 	messagesPath  = "/v1/queues/{queue_id}/messages"
@@ -71,6 +72,7 @@ func operations() []*operation {
 		createToken, revokeToken,
 		startMove, listMoves, describeMove, cancelMove,
 		describeDepth, listDepths,
+		listHistory,
 	}
 }
 
@@ -107,4 +109,5 @@ var (
 	CancelMove                   = cancelMove.endpoint()
 	DescribeDepth                = describeDepth.endpoint()
 	ListDepths                   = listDepths.endpoint()
+	ListHistory                  = listHistory.endpoint()
 )

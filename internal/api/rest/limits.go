@@ -31,6 +31,8 @@ const (
 	movesDefault, movesMax = 50, 100
 	// A page of depths, which are ours too: each is read for each shard.
 	depthsDefault, depthsMax = 50, 100
+	// A page of what happened to a message.
+	historyDefault, historyMax = 100, 1000
 
 	// depthMax is where a count of messages stops (section 4.4).
 	depthMax = 10000
