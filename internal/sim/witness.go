@@ -176,7 +176,7 @@ func (q *wQueue) sorted() []*wShard {
 
 // opened opens an entry's seal. A control entry has none where the keys were out of reach.
 func (w *witness) opened(sh *wShard, e eventlog.Entry, h *events.Header) []byte {
-	if h.Kind == events.Control && h.Key == 0 && len(e.Data) == 0 {
+	if h.Kind != events.Block && h.Key == 0 && len(e.Data) == 0 {
 		return nil
 	}
 	place := envelope.Place{Stream: string(e.Stream), Seq: uint64(e.Seq)}

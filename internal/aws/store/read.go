@@ -146,7 +146,7 @@ func (s *Store) newest(name eventlog.Stream, seq eventlog.Seq, data bool) *dynam
 func (s *Store) entries(name eventlog.Stream, where expression.KeyConditionBuilder, data bool) *dynamodb.QueryInput {
 	b := expression.NewBuilder().WithKeyCondition(expression.KeyEqual(expression.Key("s"), expression.Value(string(name))).And(where))
 	if !data {
-		b = b.WithProjection(projection("n", "w", "c", "h", "x", "z"))
+		b = b.WithProjection(projection("n", "w", "c", "h", "x", "z", "t"))
 	}
 	e := must(b.Build())
 	return &dynamodb.QueryInput{TableName: &s.tables.Log, KeyConditionExpression: e.KeyCondition(), ProjectionExpression: e.Projection(),
@@ -207,8 +207,7 @@ func (s *Store) explain(ctx context.Context, g *gap) error {
 	if err != nil {
 		return err
 	}
-	written := time.Unix(g.next.expires, 0).Add(-entryAge)
-	if reach >= g.next.Seq || s.now().Sub(written) > truncatedAge && g.next.expires != 0 {
+	if reach >= g.next.Seq || g.next.written != 0 && s.now().Sub(time.Unix(g.next.written, 0)) > truncatedAge {
 		return &eventlog.Truncated{Stream: g.name, From: g.from, To: g.next.Seq}
 	}
 	return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, g)
