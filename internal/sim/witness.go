@@ -196,6 +196,10 @@ func (w *witness) block(sh *wShard, e eventlog.Entry, arrivals map[events.Messag
 		w.control(sh, h)
 		return
 	}
+	if h.Kind == events.Anchor {
+		w.must(h.Version == sh.sentVer && h.Totals.Messages == sh.sent, "the anchor at %d of %s says %+v", e.Seq, e.Stream, h)
+		return
+	}
 	w.must(sh.sending.Status != events.Deleted, "a message was added to %s after the queue was deleted", e.Stream)
 	w.must(h.Version == sh.sentVer, "entry %d of %s was decided under settings %d, in force are %d", e.Seq, e.Stream, h.Version, sh.sentVer)
 	messages, err := events.DecodeMessages(data)

@@ -96,7 +96,7 @@ func readFunctions(t *testing.T) map[string]bool {
 	for name := range endpoints() {
 		all[name] = true
 	}
-	for _, c := range sweep.Chores() {
+	for _, c := range sweep.Functions() {
 		all[c.Name] = true
 	}
 	for _, p := range projections.All() {

@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
-	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/local/store"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/watch"
 )
 
@@ -49,18 +50,18 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 		return b.Tick(ctx)
 	}
 	// History that is too old goes, and while the store is too large, whatever the broker may let go of.
-	maintain := func(ctx context.Context) error {
-		age := c.HistoryAge
+	history := func() time.Duration {
 		if s.Size() > c.HistoryBytes {
-			age = 0
+			return 0
 		}
-		return b.Maintain(ctx, broker.History{Before: clock.now() - events.Instant(age.Milliseconds())})
+		return c.HistoryAge
 	}
 	data := c.Data
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Maintain: maintain, Close: s.Close,
+	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Close: s.Close,
+		Sweeps: sweep.Site{Broker: b, Claims: s, History: history},
 		Place:  data + " (sealed; the key is " + filepath.Join(data, KeyFile) + ")",
 		Manage: "leaselog keys create --data " + c.Data}, nil
 }
