@@ -49,7 +49,7 @@ func functions(c *cloud, t *testing.T) {
 	long := newLong(s)
 	snapshots(s, long, called)
 	unfinished(s, called)
-	expired(s, long, called)
+	daily(s, long, called)
 	projected(s, long, called)
 	judge(t, called, map[string]string{"test-log": "LogTableArn", "test-claims": "ClaimsTableArn", "test-views": "ViewsTableArn",
 		c.env[envKey]: "KeyArn", "the stream": "StreamArn", *theirs.Arn: "CustomerKeyArns", *theirs.KeyId: "CustomerKeyArns"})
@@ -355,8 +355,10 @@ func unfinished(s *story, called needs) {
 	}
 	s.shift.Add(int64(2 * time.Minute))
 	s.taken()
-	s.tick(sweep.Unfinished)
-	called.add(sweep.Unfinished.Name, s.taken())
+	for _, c := range []sweep.Chore{sweep.Exhausted, sweep.Unfinished} {
+		s.tick(c)
+		called.add(c.Name, s.taken())
+	}
 	after, err := s.deploymentNow().Broker.Find(s.Context(), broker.Ref{Account: auth.AccountDefault, Name: "dead"})
 	s.must(err)
 	if q, err := s.deploymentNow().Broker.Describe(s.Context(), after.ID); err != nil || q.Depth.Available != 1 {
@@ -378,14 +380,21 @@ func (s *story) deploymentNow() *Deployment {
 	return d
 }
 
-// expired sweeps a day later, when all keys are worn. What dropping takes is measured at the store: on DynamoDB nothing
-// is left to drop where all goes well.
-func expired(s *story, l *long, called needs) {
+// daily sweeps a day later, when all keys are worn, streams are idle, and much is past its retention.
+func daily(s *story, l *long, called needs) {
 	l.queue(s, "long-expired")
 	s.shift.Add(int64(25 * time.Hour))
 	s.taken()
-	s.tick(sweep.Expired)
-	called.add(sweep.Expired.Name, s.taken())
+	for _, c := range []sweep.Chore{sweep.Keys, sweep.Expired, sweep.Snapshots, sweep.Anchors} {
+		s.tick(c)
+		called.add(c.Name, s.taken())
+	}
+	afterWeeks(s, l, called)
+}
+
+// afterWeeks measures at the store what the sweeps do only after weeks: on DynamoDB nothing is left to drop where all goes
+// well, and anchors have others before them, as deleted queues have views.
+func afterWeeks(s *story, l *long, called needs) {
 	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables})
 	s.must(err)
 	claims, err := direct.Claims(s.Context(), broker.QueuePrefix, "", 1)
@@ -394,5 +403,17 @@ func expired(s *story, l *long, called needs) {
 	s.must(err)
 	s.taken()
 	s.must(direct.Drop(s.Context(), eventlog.Stream(leaselog.LedgerStream(q.ID, 0)), 0, 1<<40))
-	called.add(sweep.Expired.Name, s.taken())
+	dropping := s.taken()
+	called.add(sweep.Keys.Name, dropping)
+	called.add(sweep.Snapshots.Name, dropping)
+	s.must(direct.Remove(s.Context(), "measured"))
+	called.add(sweep.Keys.Name, s.taken())
+	for seq := range eventlog.Seq(2) {
+		c := eventlog.Commit{At: time.Now().UnixMilli(), Writer: eventlog.Writer{byte(seq + 1)}}
+		for _, name := range []eventlog.Stream{"measured/a", "measured/b"} {
+			c.Appends = append(c.Appends, eventlog.Append{Stream: name, Seq: seq, Width: 1, Lasting: true})
+		}
+		s.must(direct.Commit(s.Context(), c))
+	}
+	called.add(sweep.Anchors.Name, s.taken())
 }

@@ -195,11 +195,24 @@ func (s *Store) last(ctx context.Context, name eventlog.Stream, data bool) (row,
 		return row{}, false, err
 	}
 	if r.gone(began) {
-		return row{}, false, fmt.Errorf("%w: the last entry of stream %s, at %d, has expired, so that nothing may be written behind it", eventlog.ErrCorrupt, name, r.Seq)
+		return row{}, false, &endExpired{name, r.Seq}
 	}
 	s.ends.learn(name, r.Next(), began.UnixMilli())
 	return r, true, nil
 }
+
+// endExpired says that a stream has lost its end: nobody can say where it goes on.
+type endExpired struct {
+	name eventlog.Stream
+	seq  eventlog.Seq
+}
+
+func (e *endExpired) Error() string {
+	return fmt.Sprintf("the last entry of stream %s, at %d, has expired, so that nothing may be written behind it", e.name, e.seq)
+}
+
+// Unwrap says what that is in the words of the contract.
+func (*endExpired) Unwrap() error { return eventlog.ErrCorrupt }
 
 // explain says why a gap is there: its entries were dropped, or have expired, or the log is corrupt.
 func (s *Store) explain(ctx context.Context, g *gap) error {
