@@ -363,8 +363,12 @@ func sweepSnapshots(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
 
 // maintain does what is due every few minutes, with a history.
 func maintain(ctx context.Context, b *Broker, keep History) error {
-	_, err := sweeps(ctx, b, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error { return b.SweepKeys(ctx, f, s, keep, nothing) },
-		sweepExpired, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error { return b.SweepSnapshots(ctx, f, s, keep) })
+	_, err := sweeps(ctx, b, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+		return b.SweepKeys(ctx, f, s, keep, nothing)
+	},
+		sweepExpired, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+			return b.SweepSnapshots(ctx, f, s, keep)
+		})
 	return err
 }
 

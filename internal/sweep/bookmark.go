@@ -84,25 +84,37 @@ const savesMax = 5
 
 // Standing is where a chore stands at a site.
 type Standing struct {
-	Chore
-	Due     time.Duration  // how often; 0: never here
-	Through events.Instant // when all queues were last gone through; 0: never
-	Half    bool           // a pass is under way, or was broken off
-	saved   events.Instant
+	Name    string         `json:"sweep"`
+	Does    string         `json:"does"`
+	Due     time.Duration  `json:"due"` // how often; 0: never here
+	Always  bool           `json:"always"`
+	Through events.Instant `json:"through"` // when all queues were last gone through; 0: never
+	Half    bool           `json:"half"`    // a pass is under way, or was broken off
+	Saved   events.Instant `json:"saved"`   // when anything was heard of it last
 }
 
 // Stands says where a chore stands.
 func (c Chore) Stands(ctx context.Context, s Site) (Standing, error) {
 	b, err := s.bookmark(ctx, c)
-	return Standing{c, c.Every(s), b.Through, b.After != "", b.saved()}, err
+	return Standing{c.Name, c.Does, c.Every(s), c.Always, b.Through, b.After != "", b.Saved}, err
 }
 
-func (b bookmark) saved() events.Instant { return max(b.Saved, b.Through) }
+// Standings says where all chores stand.
+func Standings(ctx context.Context, s Site) (all []Standing, err error) {
+	for _, c := range Chores() {
+		st, err := c.Stands(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, st)
+	}
+	return all, nil
+}
 
 // IsDue says whether it is time for another run. While another process may be at it there is none, unless that has not
 // been heard of for a minute.
 func (st Standing) IsDue(b *broker.Broker) bool {
 	since := time.Duration(b.Now()-st.Through) * time.Millisecond
-	quiet := time.Duration(b.Now()-st.saved) * time.Millisecond
+	quiet := time.Duration(b.Now()-st.Saved) * time.Millisecond
 	return st.Due > 0 && (since >= st.Due || since < 0) && (!st.Half || b.Exclusive || quiet >= time.Minute || quiet < 0)
 }

@@ -282,6 +282,7 @@ func snapshots(s *story, l *long, called needs) {
 	}
 	moving(s, l, called)
 	called.add(sweep.Moves.Name, takes)
+	called.add(sweep.Expired.Name, takes)
 }
 
 // moving has the sweep bring the messages of two queues to a third: of one that is due for a snapshot, and of one under a
@@ -347,7 +348,7 @@ func unfinished(s *story, called needs) {
 	s.must(err)
 	_, err = l.Broker.Receive(s.Context(), broker.Receive{Queue: q.ID, Max: 1})
 	s.must(err)
-	changed := create("changed", "", "")
+	changed := create("changed", "", s.customersKey())
 	l.log.commit = &eventlog.Refused{Cause: errors.New("broken off")}
 	seconds := uint32(7)
 	if _, err := l.Broker.Update(s.Context(), broker.UpdateQueue{Queue: changed.ID, LeaseSeconds: &seconds}); err == nil {
@@ -395,7 +396,8 @@ func daily(s *story, l *long, called needs) {
 // afterWeeks measures at the store what the sweeps do only after weeks: on DynamoDB nothing is left to drop where all goes
 // well, and anchors have others before them, as deleted queues have views.
 func afterWeeks(s *story, l *long, called needs) {
-	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables})
+	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables,
+		Now: func() time.Time { return time.UnixMilli(int64(s.now())) }})
 	s.must(err)
 	claims, err := direct.Claims(s.Context(), broker.QueuePrefix, "", 1)
 	s.must(err)
@@ -409,7 +411,7 @@ func afterWeeks(s *story, l *long, called needs) {
 	s.must(direct.Remove(s.Context(), "measured"))
 	called.add(sweep.Keys.Name, s.taken())
 	for seq := range eventlog.Seq(2) {
-		c := eventlog.Commit{At: time.Now().UnixMilli(), Writer: eventlog.Writer{byte(seq + 1)}}
+		c := eventlog.Commit{At: int64(s.now()), Writer: eventlog.Writer{byte(seq + 1)}}
 		for _, name := range []eventlog.Stream{"measured/a", "measured/b"} {
 			c.Appends = append(c.Appends, eventlog.Append{Stream: name, Seq: seq, Width: 1, Lasting: true})
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/local/store"
@@ -64,6 +65,20 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 		Sweeps: sweep.Site{Broker: b, Claims: s, History: history},
 		Place:  data + " (sealed; the key is " + filepath.Join(data, KeyFile) + ")",
 		Manage: "leaselog keys create --data " + c.Data}, nil
+}
+
+// OpenData opens the data directory of a server that does not run, for this process alone. Age and size of the history are
+// those of the configuration. There must be a store.
+func OpenData(c Config) (*Backing, error) {
+	c.fill()
+	if _, err := os.Stat(filepath.Join(c.Data, StoreDir)); err != nil {
+		return nil, fault.New(fault.NotFound, "there is no store in %s; name the server's own directory with --data", c.Data)
+	}
+	w, err := watch.New(watch.Config{Logger: c.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return embedded(c, w)
 }
 
 // openKeys opens the key file, and makes one only where there is no store yet: the key comes first, so a store without
