@@ -13,7 +13,6 @@ import (
 
 	"github.com/leaselog/leaselog/events"
 	awshost "github.com/leaselog/leaselog/internal/aws/host"
-	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/host"
 	"github.com/leaselog/leaselog/internal/sweep"
@@ -163,7 +162,10 @@ func sweepRow(v shownSweep) []string {
 	if v.Due == 0 {
 		due = "not needed here"
 	}
-	if through == "" {
+	switch {
+	case through == "" && v.Always:
+		through = "at once" // by a ticker that does not go through queues
+	case through == "":
 		through = "never"
 	}
 	if v.Half {
@@ -188,9 +190,6 @@ func (s *sweeping) do(ctx context.Context, on sweeper, c sweep.Chore) error {
 
 func (s *sweeping) showSwept(r sweep.Report, took events.Instant) error {
 	if s.options.json {
-		if r.Done == nil {
-			r.Done = map[broker.Work]uint64{}
-		}
 		return s.printJSON(r)
 	}
 	verb := "did"

@@ -102,7 +102,10 @@ func (r *run) do(ctx context.Context) (Report, error) {
 }
 
 func (r *run) report() Report {
-	return Report{r.chore.Name, r.sweep.Dry, r.queues, r.sweep.Done, r.through}
+	if r.sweep.Done == nil {
+		r.sweep.Done = map[broker.Work]uint64{}
+	}
+	return Report{r.chore.Word(), r.sweep.Dry, r.queues, r.sweep.Done, r.through}
 }
 
 // walk goes through the queues, a slice at a time.
