@@ -13,26 +13,27 @@ import (
 // version is an error that stops the fold, never something to skip.
 
 // kinds is the table of event types. A number is never used again for something else; a payload that changes its
-// meaning gets the next version and keeps a decoder for the former one.
+// meaning gets the next version and keeps a decoder for the former one. What versions from oldest on wrote is read into
+// the same struct, which leaves what they did not have at its zero value.
 var kinds = map[uint64]struct {
-	version uint64
-	make    func() Event
+	oldest, version uint64
+	make            func() Event
 }{
-	1:  {1, func() Event { return new(Configured) }},
-	2:  {1, func() Event { return new(Leased) }},
-	3:  {1, func() Event { return new(Passed) }},
-	4:  {1, func() Event { return new(Extended) }},
-	5:  {1, func() Event { return new(Released) }},
-	6:  {1, func() Event { return new(Acked) }},
-	7:  {1, func() Event { return new(Failed) }},
-	8:  {1, func() Event { return new(Recovered) }},
-	9:  {1, func() Event { return new(Expired) }},
-	10: {1, func() Event { return new(Moved) }},
-	11: {1, func() Event { return new(Arrived) }},
-	12: {1, func() Event { return new(Purged) }},
-	13: {1, func() Event { return new(Anchored) }},
-	14: {1, func() Event { return new(LaneOpened) }},
-	15: {1, func() Event { return new(LaneClosed) }},
+	1:  {1, 1, func() Event { return new(Configured) }},
+	2:  {1, 1, func() Event { return new(Leased) }},
+	3:  {1, 1, func() Event { return new(Passed) }},
+	4:  {1, 1, func() Event { return new(Extended) }},
+	5:  {1, 1, func() Event { return new(Released) }},
+	6:  {1, 1, func() Event { return new(Acked) }},
+	7:  {1, 1, func() Event { return new(Failed) }},
+	8:  {1, 1, func() Event { return new(Recovered) }},
+	9:  {1, 1, func() Event { return new(Expired) }},
+	10: {1, 1, func() Event { return new(Moved) }},
+	11: {1, 1, func() Event { return new(Arrived) }},
+	12: {1, 1, func() Event { return new(Purged) }},
+	13: {1, 2, func() Event { return new(Anchored) }},
+	14: {1, 1, func() Event { return new(LaneOpened) }},
+	15: {1, 1, func() Event { return new(LaneClosed) }},
 }
 
 // ErrUnknown is in the chain of an error about an event type or version that this program does not know.
@@ -108,7 +109,7 @@ func Decode(data []byte) ([]Event, error) {
 			return nil, fmt.Errorf("event %d of a ledger entry: %w", len(events), err)
 		}
 		kind, ok := kinds[r.Type]
-		if !ok || r.Version != kind.version {
+		if !ok || r.Version < kind.oldest || r.Version > kind.version {
 			return nil, fmt.Errorf("event %d of a ledger entry: type %d version %d: %w", len(events), r.Type, r.Version, ErrUnknown)
 		}
 		e := kind.make()

@@ -125,9 +125,11 @@ type Purged struct {
 	Control  Position `cbor:"4,keyasint"`
 }
 
-// Anchored says nothing; it keeps a ledger's last entry young.
+// Anchored says nothing: it is a ledger's last entry where a store lets old ones go. The anchor of the message stream,
+// written in the same commit, stands at Control; version 1 did not say so, and has 0.
 type Anchored struct {
-	At Instant `cbor:"1,keyasint"`
+	At      Instant  `cbor:"1,keyasint"`
+	Control Position `cbor:"2,keyasint,omitempty"`
 }
 
 // LaneOpened and LaneClosed are places in the format for lanes of messages due later; no rule yet.

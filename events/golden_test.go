@@ -45,7 +45,7 @@ var samples = []Event{
 	&Moved{At: sampleAt, Items: []Position{5, 300}, Queue: sampleQueue, Shard: 2, Position: 1000, Reason: 1},
 	&Arrived{At: sampleAt, IDs: []MessageID{sampleBlock.Message(sampleAt, 0)}, Position: 1000, Queue: sampleQueue, Shard: 2, Items: []Position{5}},
 	&Purged{At: sampleAt, To: 400, Messages: 90, Control: 401},
-	&Anchored{At: sampleAt},
+	&Anchored{At: sampleAt, Control: 42},
 	&LaneOpened{At: sampleAt, Lane: 1, From: sampleAt + 3_600_000},
 	&LaneClosed{At: sampleAt, Lane: 1, End: 500},
 }
@@ -89,6 +89,25 @@ func TestGoldenEvents(t *testing.T) {
 		}
 		if k.make().number() != n {
 			t.Errorf("%T stands under %d in the table and has the number %d", k.make(), n, k.make().number())
+		}
+	}
+}
+
+// TestFormerVersions reads what former versions of events wrote.
+func TestFormerVersions(t *testing.T) {
+	for name, want := range map[string]Event{"13-anchored.v1": &Anchored{At: sampleAt}} {
+		file, err := os.ReadFile(filepath.Join("testdata", name+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(file), "\n")
+		data, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(data)
+		if diff := cmp.Diff([]Event{want}, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
 }

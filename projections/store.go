@@ -18,6 +18,12 @@ type Store interface {
 	Save(ctx context.Context, key string, data []byte, ifVersion uint64) error
 }
 
+// Remover is a [Store] that lets go of views.
+type Remover interface {
+	// Remove forgets what is kept at key, if anything is.
+	Remove(ctx context.Context, key string) error
+}
+
 // Kept is a view as it is kept. Version rises with every change.
 type Kept struct {
 	Data    []byte
@@ -72,5 +78,13 @@ func (m *Memory) Save(_ context.Context, key string, data []byte, ifVersion uint
 		return ErrChanged
 	}
 	m.kept[key] = Kept{Data: data, Version: ifVersion + 1}
+	return nil
+}
+
+// Remove implements [Remover].
+func (m *Memory) Remove(_ context.Context, key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.kept, key)
 	return nil
 }

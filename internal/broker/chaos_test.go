@@ -232,7 +232,7 @@ func (c *chaos) ticker(b *Broker, stop chan struct{}) {
 		}
 		err := b.Tick(c.ctx)
 		if n%20 == 19 {
-			err = errors.Join(err, b.Maintain(c.ctx, History{Before: b.Now()}))
+			err = errors.Join(err, maintain(c.ctx, b, History{Before: b.Now()}))
 		}
 		if err != nil {
 			c.expect(err, fault.Unavailable, fault.Unconfirmed)

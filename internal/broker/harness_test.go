@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -313,6 +314,68 @@ func (w *world) wantFault(err error, code fault.Code) {
 	w.t.Helper()
 	if !fault.Is(err, code) {
 		w.t.Errorf("got the error %v, want %s", err, code)
+	}
+}
+
+// chore is what a sweep does with a queue.
+type chore func(ctx context.Context, b *Broker, f *Found, s *Sweep) error
+
+// sweeps goes through all queues.
+func sweeps(ctx context.Context, b *Broker, do ...chore) (s Sweep, err error) {
+	claims, err := b.Log.Claims(ctx, QueuePrefix, "", 10_000)
+	if err != nil {
+		return s, storeFault(err)
+	}
+	for _, c := range claims {
+		f, unreadable := ReadFound(c)
+		if unreadable != nil {
+			return s, unreadable
+		}
+		for _, do := range do {
+			if failed := do(ctx, b, f, &s); failed != nil && !Ignorable(failed) {
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	return s, err
+}
+
+func nothing() error { return nil }
+
+func sweepExhausted(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+	return b.SweepExhausted(ctx, f, s)
+}
+func sweepUnfinished(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+	return b.SweepUnfinished(ctx, f, s)
+}
+func sweepExpired(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+	return b.SweepExpired(ctx, f, s)
+}
+func sweepAnchors(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+	return b.SweepAnchors(ctx, f, s)
+}
+func sweepKeys(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+	return b.SweepKeys(ctx, f, s, History{Before: b.Now()}, nothing)
+}
+func sweepSnapshots(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+	return b.SweepSnapshots(ctx, f, s, History{Before: b.Now()})
+}
+
+// maintain does what is due every few minutes, with a history.
+func maintain(ctx context.Context, b *Broker, keep History) error {
+	_, err := sweeps(ctx, b, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+		return b.SweepKeys(ctx, f, s, keep, nothing)
+	},
+		sweepExpired, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
+			return b.SweepSnapshots(ctx, f, s, keep)
+		})
+	return err
+}
+
+func (w *world) maintain(keep History) {
+	w.t.Helper()
+	if err := maintain(w.ctx, w.b, keep); err != nil {
+		w.t.Fatalf("maintain: %v", err)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestLifeEnds(t *testing.T) {
 		looked, not := w.send(short, "looked at")[0], w.send(short, "not looked at")[0]
 		w.receiveBy(w.b, Receive{Queue: short, Max: 1, LeaseSeconds: seconds(10), WaitSeconds: seconds(0)})
 		time.Sleep(2 * time.Minute)
-		if err := w.b.Maintain(w.ctx, History{}); err != nil {
+		if err := maintain(w.ctx, w.b, History{}); err != nil {
 			t.Fatal(err)
 		}
 		w.want(bodies(w.receive(short, 1))) // discards what Maintain has left to it
@@ -147,7 +147,7 @@ func TestLifeLost(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.receiveBy(w.b, Receive{Queue: q, Max: 1, LeaseSeconds: seconds(7200), WaitSeconds: seconds(0)})
 		time.Sleep(time.Hour)
-		if err := w.b.Maintain(w.ctx, History{Before: w.now()}); err != nil {
+		if err := maintain(w.ctx, w.b, History{Before: w.now()}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := w.b.Life(w.ctx, LifeOf{Queue: q, ID: gone, Limit: 9})

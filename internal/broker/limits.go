@@ -42,9 +42,12 @@ const (
 	unknownGiveUp = 10 * time.Minute
 	// sweepPause is the time between two looks for what is half done, in milliseconds, while a write may still land.
 	sweepPause = 10_000
-	// sweepShared is that time where other processes write to the log, in milliseconds: what they left half done is
-	// known from the records only. A little less than a minute, so that a schedule by the minute never comes too early.
-	sweepShared = 50_000
+	// sweptShardsMax is how many shards a process has loaded before sweeps leave open no further ones that nobody uses.
+	sweptShardsMax = 1_000
+	// idleAge is how long nothing is written to a stream before it is anchored, in milliseconds, and snapshotAge the age
+	// of the oldest entry that is in no snapshot before one is made.
+	idleAge     = 24 * 60 * 60 * 1000
+	snapshotAge = 24 * 60 * 60 * 1000
 	// tailAge is how old a tail may be, in milliseconds, before it is read again where others write too: by then
 	// its stream may have lost entries.
 	tailAge = 15 * 60 * 1000

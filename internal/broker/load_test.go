@@ -72,7 +72,7 @@ func (l *load) step(text string) {
 		_, err := l.b.Update(l.world.ctx, UpdateQueue{Queue: l.q, MaxBytes: seconds(uint32(1024 + rand.IntN(9)))})
 		l.check(err)
 	case n < 97:
-		l.check(l.b.Maintain(l.world.ctx, History{}))
+		l.check(maintain(l.world.ctx, l.b, History{}))
 	case n < 99:
 		l.otherQueue(text)
 	default:

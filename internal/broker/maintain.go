@@ -2,12 +2,9 @@ package broker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/leaselog/leaselog/events"
-	"github.com/leaselog/leaselog/internal/envelope"
 	"github.com/leaselog/leaselog/internal/eventlog"
-	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
 )
 
@@ -24,149 +21,152 @@ const historyYoungest = 10 * 60 * 1000
 // dropsMax bounds the ranges that one pass drops from a stream: between live messages there may be many.
 const dropsMax = 1_000
 
-// Maintain looks at every queue once: it replaces worn data keys, discards what is past its retention, writes snapshots, and drops the history
-// of what is finished. It opens queues that were not used since the start. The host calls it every few minutes.
-func (b *Broker) Maintain(ctx context.Context, keep History) error {
-	keep.Before = min(keep.Before, b.Now()-historyYoungest)
-	var errs []error
-	after := ""
-	for {
-		claims, err := b.Log.Claims(ctx, "queue/", after, 100)
+// bounded is a history that keeps the youngest, whatever is asked for.
+func (b *Broker) bounded(keep History) History {
+	return History{Before: min(keep.Before, b.Now()-historyYoungest)}
+}
+
+// shorten writes the snapshots of one shard that are due, and drops its history.
+type shorten struct {
+	reply
+	keep  History
+	sweep *Sweep
+}
+
+func (c *shorten) decide(*group) error { panic("shorten runs alone") }
+
+func (c *shorten) run(ctx context.Context, r *runner) error {
+	c.sweep.Done = nil
+	r.blocks.shrink() // others may need the room by now
+	end, ledgerEnd, err := c.ends(ctx, r)
+	if err != nil {
+		return err
+	}
+	messages, err := r.left(ctx, r.messageStream, r.finishedBefore(end), eventlog.Seq(r.sender.Tail))
+	if err != nil {
+		return err
+	}
+	ledger, err := r.left(ctx, r.ledgerStream, []span{{r.ledgerTrimmed, ledgerEnd}}, r.ledgerTail)
+	if err != nil {
+		return err
+	}
+	if err := c.snapshots(ctx, r, len(messages)+len(ledger) > 0); err != nil {
+		return err
+	}
+	if err := c.drop(ctx, r, r.ledgerStream, ledger); err != nil {
+		return err
+	}
+	if err := c.drop(ctx, r, r.messageStream, messages); err != nil || c.sweep.Dry {
+		return err
+	}
+	r.trimmed, r.ledgerTrimmed = end, max(r.ledgerTrimmed, ledgerEnd)
+	return nil
+}
+
+// ends gives up to where both streams may be dropped; for the message stream nothing where that is not further than
+// the last time.
+func (c *shorten) ends(ctx context.Context, r *runner) (end events.Position, ledgerEnd eventlog.Seq, err error) {
+	end, _, err = r.b.bisect(ctx, r.messageStream, 0, min(r.ledger.Cursor, r.sender.Tail), c.keep.Before)
+	if err != nil {
+		return 0, 0, err
+	}
+	end = max(r.trimmed, min(end, r.ledger.Cursor)) // it may stand inside a block
+	ledgerEnd, err = r.b.bisectLedger(ctx, r.ledgerStream, r.ledgerTail, c.keep.Before)
+	return end, ledgerEnd, err
+}
+
+// snapshots writes those that are due: before anything is dropped, all that has something new.
+func (c *shorten) snapshots(ctx context.Context, r *runner, dropping bool) error {
+	for _, k := range []struct {
+		due   func(context.Context) (bool, error)
+		write func(context.Context) error
+		bytes int
+	}{{r.ledgerDue, r.snapshotLedger, r.ledgerBytes}, {r.senderDue, r.snapshotSender, r.senderBytes}} {
+		due, err := dropping, error(nil)
+		if !dropping {
+			due, err = k.due(ctx)
+		}
 		if err != nil {
+			return err
+		}
+		if k.bytes == 0 || !due {
+			continue
+		}
+		if !c.sweep.Dry {
+			if err := k.write(ctx); err != nil {
+				return storeFault(err)
+			}
+		}
+		c.sweep.Did(WorkSnapshots, 1)
+	}
+	return nil
+}
+
+func (c *shorten) drop(ctx context.Context, r *runner, name eventlog.Stream, spans []span) error {
+	for _, sp := range spans {
+		if c.sweep.Dry {
+			break
+		}
+		if err := r.b.Log.Drop(ctx, name, sp.from, sp.to); err != nil {
 			return storeFault(err)
 		}
-		for _, c := range claims {
-			after = c.Key
-			r := &record{claim: c.Version}
-			if err := events.DecodeRecord(c.Value, r); err != nil {
-				return err
-			}
-			if err := b.maintain(ctx, r, keep); err != nil && !fault.Is(err, fault.NotFound) {
-				errs = append(errs, err)
-			}
-		}
-		if len(claims) < 100 {
-			return errors.Join(errs...)
-		}
 	}
+	if len(spans) > 0 {
+		c.sweep.Did(WorkShortened, 1)
+	}
+	return nil
 }
 
-func (b *Broker) maintain(ctx context.Context, r *record, keep History) error {
-	if r.gone() {
-		return b.bury(ctx, r, keep)
-	}
-	h, err := b.open(ctx, r.ID)
-	if err != nil {
-		return err
-	}
-	h.refresh(r)
-	worn := b.rotate(ctx, h) // where a key that is out of reach keeps it, the rest is done all the same
-	for i := range h.shards() {
-		run := h.runner(i)
-		for _, c := range []interface {
-			command
-			await(context.Context) error
-		}{&expire{reply: newReply()}, &trim{reply: newReply(), keep: keep}} {
-			run.do(c)
-			if err := c.await(ctx); err != nil {
-				return b.noQueue(h.id, err)
-			}
-		}
-	}
-	return worn
-}
+// span is a range of a stream.
+type span struct{ from, to eventlog.Seq }
 
-// bury drops the streams of a queue that was deleted before the history begins, and destroys its keys. The last
-// entries stay: they say that the queue is closed.
-func (b *Broker) bury(ctx context.Context, r *record, keep History) error {
-	if r.has(events.Shredded) || r.Rolled != r.Version || r.Deleted > keep.Before {
+// finishedBefore gives what lies before end and holds no live message, unless it was dropped already. One old message
+// does not pin what lies around it.
+func (s *shard) finishedBefore(end events.Position) (all []span) {
+	if end <= s.trimmed {
 		return nil
-	}
-	for i := range int(r.Shards) {
-		for _, s := range []string{events.MessageStream(r.ID, i, 0), events.LedgerStream(r.ID, i)} {
-			if err := b.Log.Drop(ctx, eventlog.Stream(s), 0, eventlog.Seq(1<<62)); err != nil {
-				return storeFault(err)
-			}
-		}
-	}
-	_, err := b.change(ctx, r.ID, func(r *record) ([]eventlog.Claim, error) {
-		r.Settings.Status = events.Shredded
-		r.Ring = envelope.Ring{}
-		return nil, nil
-	})
-	return err
-}
-
-// expire discards what is past its retention.
-type expire struct{ reply }
-
-func (c *expire) decide(g *group) error {
-	if g.full() {
-		return errLater
-	}
-	if err := g.skipExpired(); err != nil {
-		return err
-	}
-	d, err := queue.Decide(g.ledger, &queue.Expire{At: g.at, Max: groupItemsMax})
-	if err == nil {
-		g.apply(d)
-	}
-	return err
-}
-
-// trim drops the history of one shard.
-type trim struct {
-	reply
-	keep History
-}
-
-func (c *trim) decide(*group) error { panic("trim runs alone") }
-
-func (c *trim) run(ctx context.Context, r *runner) error {
-	r.blocks.shrink() // others may need the room by now
-	end, _, err := r.b.bisect(ctx, r.messageStream, 0, min(r.ledger.Cursor, r.sender.Tail), c.keep.Before)
-	if err != nil {
-		return err
-	}
-	end = min(end, r.ledger.Cursor) // it may stand inside a block
-	ledgerEnd, err := r.b.bisectLedger(ctx, r.ledgerStream, r.ledgerTail, c.keep.Before)
-	if err != nil {
-		return err
-	}
-	if end <= r.trimmed && ledgerEnd <= r.ledgerTrimmed {
-		return nil
-	}
-	if err := r.snapshotNow(ctx); err != nil {
-		return storeFault(err)
-	}
-	if err := r.b.Log.Drop(ctx, r.ledgerStream, r.ledgerTrimmed, ledgerEnd); err != nil {
-		return storeFault(err)
-	}
-	r.ledgerTrimmed = ledgerEnd
-	return r.dropFinished(ctx, end)
-}
-
-// dropFinished drops what lies before end and holds no live message. One old message does not pin what lies around it.
-func (s *shard) dropFinished(ctx context.Context, end events.Position) (err error) {
-	var live []events.Position
-	s.ledger.Pending(0, func(m *queue.Message) bool {
-		if m.Position < end {
-			live = append(live, m.Position)
-		}
-		return m.Position < end && len(live) < dropsMax
-	})
-	if len(live) == dropsMax {
-		end = live[dropsMax-1]
 	}
 	from := events.Position(0)
-	for _, p := range append(live, end) {
-		if p > from {
-			if err := s.b.Log.Drop(ctx, s.messageStream, eventlog.Seq(from), eventlog.Seq(p)); err != nil {
-				return storeFault(err)
+	add := func(to events.Position) {
+		if to > from {
+			all = append(all, span{eventlog.Seq(from), eventlog.Seq(to)})
+		}
+		from = to + 1
+	}
+	s.ledger.Pending(0, func(m *queue.Message) bool {
+		if m.Position < end {
+			add(m.Position)
+		}
+		return m.Position < end && len(all) < dropsMax
+	})
+	if len(all) < dropsMax {
+		add(end)
+	}
+	return all
+}
+
+// left gives of each range what is still there to be dropped: whole entries, and never the last one of the stream.
+func (s *shard) left(ctx context.Context, name eventlog.Stream, spans []span, tail eventlog.Seq) (all []span, err error) {
+	for _, sp := range spans {
+		found := false
+		for sp.from < sp.to && !found {
+			entries, err := s.b.Log.Read(ctx, name, sp.from, eventlog.Limits{Entries: 1, HeadersOnly: true})
+			if t, gone := truncated(err); gone {
+				sp.from = t.To
+				continue
+			}
+			if err != nil {
+				return nil, storeFault(err)
+			}
+			if len(entries) == 0 {
+				break
+			}
+			if e := entries[0]; e.Seq < sp.from { // it begins before the range, with what lives
+				sp.from = e.Next()
+			} else if found = true; e.Next() <= sp.to && e.Next() < tail {
+				all = append(all, sp)
 			}
 		}
-		from = p + 1
 	}
-	s.trimmed = end
-	return nil
+	return all, nil
 }

@@ -51,15 +51,11 @@ func TestMaintainDropsFinishedHistory(t *testing.T) {
 		w.send(q, "young")
 		before := w.kept(q, 0)
 		time.Sleep(time.Hour)
-		if err := w.b.Maintain(w.ctx, History{Before: w.now() - 86_400_000}); err != nil {
-			t.Fatal(err)
-		}
+		w.maintain(History{Before: w.now() - 86_400_000})
 		if now := w.kept(q, 0); now != before {
 			t.Errorf("%d of %d bytes are left, and all of them are younger than a day", now, before)
 		}
-		if err := w.b.Maintain(w.ctx, History{Before: w.now()}); err != nil {
-			t.Fatal(err)
-		}
+		w.maintain(History{Before: w.now()})
 		if now := w.kept(q, 0); now > before/20 {
 			t.Errorf("%d of %d bytes are left for two live messages", now, before)
 		}
@@ -78,9 +74,7 @@ func TestMaintainKeepsTheLastMinutes(t *testing.T) {
 		found := w.receive(q, 1)
 		w.ack(q, found...)
 		time.Sleep(4 * time.Minute)
-		if err := w.b.Maintain(w.ctx, History{Before: w.now()}); err != nil {
-			t.Fatal(err)
-		}
+		w.maintain(History{Before: w.now()})
 		w.restart()
 		w.ack(q, found...)
 		sent, err := w.b.Send(w.ctx, q, out("g:a"))
@@ -102,9 +96,7 @@ func TestMaintainExpires(t *testing.T) {
 		w.send(q, "young")
 		time.Sleep(15 * time.Second)
 		w.log.ResetCounts()
-		if err := w.b.Maintain(w.ctx, History{}); err != nil {
-			t.Fatal(err)
-		}
+		w.maintain(History{})
 		if n := w.log.Calls(eventlogtest.OpCommit); n != 1 {
 			t.Errorf("it took %d commits", n)
 		}
@@ -126,9 +118,7 @@ func TestMaintainBuriesDeletedQueues(t *testing.T) {
 		}
 		before := w.kept(q, 0)
 		time.Sleep(time.Hour)
-		if err := w.b.Maintain(w.ctx, History{Before: w.now()}); err != nil {
-			t.Fatal(err)
-		}
+		w.maintain(History{Before: w.now()})
 		if now := w.kept(q, 0); now > before/10 {
 			t.Errorf("%d of %d bytes are left", now, before)
 		}

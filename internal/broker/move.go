@@ -56,9 +56,9 @@ func (r *runner) still(ctx context.Context, f func() error) error {
 }
 
 // moveExhausted moves what was received too often from one shard to the dead-letter queue, a commit at a time, until
-// nothing is left. A target that is gone leaves the messages deliverable where they are; one whose key cannot be
+// nothing is left, and says how many messages it has moved. A target that is gone leaves the messages deliverable where they are; one whose key cannot be
 // used now is tried again by the next tick.
-func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) error {
+func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) (messages int, err error) {
 	for {
 		var policy *events.DeadLetter
 		err := h.view(ctx, source.index, func(g *group) error {
@@ -68,14 +68,14 @@ func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) e
 			return nil
 		})
 		if err != nil || policy == nil || policy.Gone {
-			return err
+			return messages, err
 		}
 		target, err := b.open(ctx, policy.Queue)
 		if fault.Is(err, fault.NotFound) {
-			return b.orphan(ctx, h.id, policy.Queue)
+			return messages, b.orphan(ctx, h.id, policy.Queue)
 		}
 		if err != nil {
-			return err
+			return messages, err
 		}
 		to := target.runner(target.turn())
 		moved := 0
@@ -86,13 +86,14 @@ func (b *Broker) moveExhausted(ctx context.Context, source *runner, h *handle) e
 		to.poke()
 		source.poke()
 		if fault.Is(err, fault.NotFound) {
-			return b.orphan(ctx, h.id, policy.Queue)
+			return messages, b.orphan(ctx, h.id, policy.Queue)
 		}
 		if fault.Is(err, fault.Invalid) {
-			return nil // the policy or the target has changed meanwhile: the next tick looks again
+			return messages, nil // the policy or the target has changed meanwhile: the next tick looks again
 		}
+		messages += moved
 		if err != nil || moved == 0 {
-			return err
+			return messages, err
 		}
 	}
 }

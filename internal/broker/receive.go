@@ -103,7 +103,7 @@ func (h *handle) tidy(ctx context.Context) {
 		if events.Instant(r.exhausted.Load()) > h.broker.Now() {
 			continue
 		}
-		if err := h.broker.moveExhausted(ctx, r, h); err != nil {
+		if _, err := h.broker.moveExhausted(ctx, r, h); err != nil {
 			h.broker.Logger.Warn("messages that were received too often could not be moved yet", "queue", h.id.String(), "shard", r.index, "error", err)
 		}
 	}

@@ -34,7 +34,11 @@ func ReadRegistered(value []byte) (Registered, error) {
 	if err := events.DecodeRecord(value, &r); err != nil {
 		return Registered{}, fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 	}
-	return Registered{ID: r.ID, Account: r.Account, Name: r.Name, Shards: int(r.Shards), Status: r.Settings.Status, Deleted: r.Deleted, Ring: r.Ring, DeadLetters: len(r.Sources) > 0}, nil
+	return r.registered(), nil
+}
+
+func (r *record) registered() Registered {
+	return Registered{ID: r.ID, Account: r.Account, Name: r.Name, Shards: int(r.Shards), Status: r.Settings.Status, Deleted: r.Deleted, Ring: r.Ring, DeadLetters: len(r.Sources) > 0}
 }
 
 // Gone says whether the queue was deleted.

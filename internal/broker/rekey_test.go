@@ -256,9 +256,7 @@ func TestRekeyBesideAnother(t *testing.T) {
 			w.t.Errorf("the other seals under version %d, %v", h.keys.Current(), err)
 		}
 		time.Sleep(25 * time.Hour)
-		if err := w.b.Maintain(w.ctx, History{}); err != nil {
-			w.t.Error(err)
-		}
+		w.maintain(History{})
 		w.send(q, "g:3")
 		var got []string
 		for range 3 * w.b.Shards {
@@ -278,7 +276,7 @@ func TestRotationByAge(t *testing.T) {
 		q := w.create("q", w.fifo, sealedBy("blue"))
 		var want []string
 		for day := range 20 {
-			if err := w.b.Maintain(w.ctx, History{}); err != nil {
+			if err := maintain(w.ctx, w.b, History{}); err != nil {
 				w.t.Fatal(err)
 			}
 			text := fmt.Sprint("day ", day)
@@ -317,15 +315,13 @@ func TestRotationWithoutKey(t *testing.T) {
 		w.send(q, "g:1")
 		w.vault.Disable("blue")
 		time.Sleep(25 * time.Hour)
-		if err := w.b.Maintain(w.ctx, History{}); !fault.Is(err, fault.KeyLost) {
+		if err := maintain(w.ctx, w.b, History{}); !fault.Is(err, fault.KeyLost) {
 			w.t.Errorf("maintain: %v", err)
 		}
 		w.wantDepth(q, 0, 0, 0)
 		w.vault.Enable("blue")
 		time.Sleep(2 * time.Second)
-		if err := w.b.Maintain(w.ctx, History{}); err != nil {
-			w.t.Error(err)
-		}
+		w.maintain(History{})
 		w.send(q, "g:2")
 		w.want(w.drain(q), "2")
 	})

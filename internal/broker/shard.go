@@ -37,7 +37,8 @@ type shard struct {
 
 	trimmed       events.Position // before it only what holds a live message is kept
 	ledgerTrimmed eventlog.Seq
-	// bytes written since the last snapshot of each stream
+	// where the last snapshot of each stream stands, as far as is known here, and the bytes written since
+	ledgerKept, senderKept   eventlog.Seq
 	ledgerBytes, senderBytes int
 }
 
@@ -74,6 +75,7 @@ func (s *shard) loadOnce(ctx context.Context) error {
 	s.loaded = false
 	s.ledger, s.sender = queue.NewLedger(s.b.Limits), queue.NewSender(s.b.Limits)
 	s.ledgerTail, s.ledgerBytes, s.senderBytes = 0, 0, 0
+	s.ledgerKept, s.senderKept = 0, 0
 	s.blocks.reset(s.b.cacheShare)
 	s.settled = settled{}
 	s.ledgerEnd, s.messageEnd = tail{stale: true}, tail{}
@@ -84,7 +86,7 @@ func (s *shard) loadOnce(ctx context.Context) error {
 		if s.ledger, err = queue.LoadLedger(s.b.Limits, snap.Data); err != nil {
 			return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 		}
-		s.ledgerTail = snap.Seq
+		s.ledgerTail, s.ledgerKept = snap.Seq, snap.Seq
 	}
 	s.unread = true
 	if !s.blind {
@@ -111,6 +113,7 @@ func (s *shard) loadMessages(ctx context.Context) error {
 		if s.sender, err = queue.LoadSender(s.b.Limits, snap.Data); err != nil {
 			return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 		}
+		s.senderKept = snap.Seq
 	}
 	s.unread, s.messageEnd = false, tail{stale: true}
 	return nil
@@ -176,43 +179,77 @@ func (s *shard) observe(e events.Event) {
 
 // snapshots writes a snapshot of each stream whose tail since the last one has outgrown the state four times.
 func (s *shard) snapshots(ctx context.Context) error {
-	if s.ledgerBytes > max(snapshotFloor, 4*s.ledger.Size()) {
+	if s.ledgerOutgrown() {
 		if err := s.snapshotLedger(ctx); err != nil {
 			return err
 		}
 	}
-	if s.senderBytes > max(senderSnapshotFloor, 4*s.sender.Size()) {
+	if s.senderOutgrown() {
 		return s.snapshotSender(ctx)
 	}
 	return nil
 }
 
-// snapshotNow writes a snapshot of both streams, since what lies before is to be dropped.
-func (s *shard) snapshotNow(ctx context.Context) error {
-	if err := s.snapshotLedger(ctx); err != nil {
-		return err
+func (s *shard) ledgerOutgrown() bool { return s.ledgerBytes > max(snapshotFloor, 4*s.ledger.Size()) }
+func (s *shard) senderOutgrown() bool {
+	return s.senderBytes > max(senderSnapshotFloor, 4*s.sender.Size())
+}
+
+// ledgerDue says whether the ledger needs a snapshot: the oldest entry that is in none is a day old, or they are many.
+func (s *shard) ledgerDue(ctx context.Context) (bool, error) {
+	if s.ledgerBytes == 0 || s.ledgerOutgrown() {
+		return s.ledgerBytes > 0, nil
 	}
-	return s.snapshotSender(ctx)
+	return s.aged(ctx, s.ledgerStream, s.ledgerKept, func(e eventlog.Entry) (events.Instant, error) {
+		h, err := events.DecodeLedgerHeader(e.Header)
+		if err != nil {
+			return 0, err
+		}
+		return h.At, nil
+	})
+}
+
+func (s *shard) senderDue(ctx context.Context) (bool, error) {
+	if s.senderBytes == 0 || s.senderOutgrown() {
+		return s.senderBytes > 0, nil
+	}
+	return s.aged(ctx, s.messageStream, s.senderKept, func(e eventlog.Entry) (events.Instant, error) {
+		h, err := events.DecodeHeader(e.Header)
+		if err != nil {
+			return 0, err
+		}
+		return h.At, nil
+	})
+}
+
+// aged says whether the first entry from a place on was written a day ago.
+func (s *shard) aged(ctx context.Context, name eventlog.Stream, from eventlog.Seq, at func(eventlog.Entry) (events.Instant, error)) (bool, error) {
+	entries, err := s.b.Log.Read(ctx, name, from, eventlog.Limits{Entries: 1, HeadersOnly: true})
+	if _, gone := truncated(err); gone || err != nil || len(entries) == 0 {
+		if gone {
+			err = nil
+		}
+		return gone, storeFault(err)
+	}
+	written, err := at(entries[0])
+	if err != nil {
+		return false, corrupt(entries[0], err)
+	}
+	return written <= s.b.Now()-snapshotAge, nil
 }
 
 func (s *shard) snapshotLedger(ctx context.Context) error {
-	if s.ledgerBytes == 0 {
-		return nil
-	}
 	err := s.b.Log.PutSnapshot(ctx, s.ledgerStream, eventlog.Snapshot{Seq: s.ledgerTail, Data: s.ledger.Snapshot()})
 	if err == nil {
-		s.ledgerBytes = 0
+		s.ledgerKept, s.ledgerBytes = s.ledgerTail, 0
 	}
 	return err
 }
 
 func (s *shard) snapshotSender(ctx context.Context) error {
-	if s.senderBytes == 0 {
-		return nil
-	}
 	err := s.b.Log.PutSnapshot(ctx, s.messageStream, eventlog.Snapshot{Seq: eventlog.Seq(s.sender.Tail), Data: s.sender.Snapshot()})
 	if err == nil {
-		s.senderBytes = 0
+		s.senderKept, s.senderBytes = eventlog.Seq(s.sender.Tail), 0
 	}
 	return err
 }

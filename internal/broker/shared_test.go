@@ -249,24 +249,24 @@ func TestTwoTick(t *testing.T) {
 	})
 }
 
-// A broker that does nothing but tick, as one on a schedule does, finds what others left behind long after its start.
-func TestTickHearsOfOthers(t *testing.T) {
+// A broker that does nothing but sweep, as one on a schedule does, finds what others left behind long after its start.
+func TestSweepHearsOfOthers(t *testing.T) {
 	inTwo(t, func(w *world, other *Broker, q events.QueueID) {
 		h, err := w.b.open(w.ctx, q)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		fifo := h.record.Load().Settings.Fifo
-		if err := other.Tick(w.ctx); err != nil { // before there is anything to do
-			w.t.Fatal(err)
+		if s, err := sweeps(w.ctx, other, sweepExhausted); err != nil || len(s.Done) > 0 { // before there is anything to do
+			w.t.Fatal(s.Done, err)
 		}
 		dead := w.create("dead", fifo)
 		source := w.create("source", fifo, deadLetter(dead, 1))
 		w.send(source, "g:a")
 		w.receiveBy(w.b, Receive{Queue: source, Max: 1, LeaseSeconds: seconds(5), WaitSeconds: seconds(1)})
 		time.Sleep(time.Minute)
-		if err := other.Tick(w.ctx); err != nil {
-			w.t.Fatal(err)
+		if s, err := sweeps(w.ctx, other, sweepExhausted); err != nil || s.Done[WorkMoved] != 1 {
+			w.t.Fatal(s.Done, err)
 		}
 		w.want(bodies(w.receive(dead, 1)), "a")
 	})

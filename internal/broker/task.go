@@ -236,6 +236,36 @@ func (b *Broker) ListMoves(ctx context.Context, l ListMoves) (tasks []*MoveTask,
 	}
 }
 
+// RunningMoves gives the move tasks of all accounts that are running.
+func (b *Broker) RunningMoves(ctx context.Context) (all []MoveTask, err error) {
+	const page = 100
+	for after := ""; ; {
+		claims, err := b.Log.Claims(ctx, movesPrefix, after, page)
+		if err != nil {
+			return nil, storeFault(err)
+		}
+		for _, c := range claims {
+			if after = c.Key; c.Until <= int64(b.Now()) {
+				continue
+			}
+			var r running
+			id, err := b.tasksQueue(c, &r)
+			if err != nil {
+				return nil, err
+			}
+			t, err := b.readTask(ctx, r.Account, id, r.ID)
+			if err == nil && t.State == TaskRunning {
+				all = append(all, t.shown())
+			} else if err != nil && !fault.Is(err, fault.NotFound) {
+				return nil, err
+			}
+		}
+		if len(claims) < page {
+			return all, nil
+		}
+	}
+}
+
 // CancelMove ends a move task where it stands. What it has moved stays moved, and Moved of the answer says how many
 // that are, for good. A task that has ended already is given as it is. Faults: NotFound.
 func (b *Broker) CancelMove(ctx context.Context, q events.QueueID, id TaskID) (*MoveTask, error) {

@@ -11,8 +11,9 @@ import (
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
-// Tick does what time must do once: messages that were received too often go to their dead-letter queues, and changes
-// and deletions that were left half done are finished. The host calls it about twice a second.
+// Tick does what time must do at once in the queues that are open here: messages that were received too often go to their
+// dead-letter queues, and what a command left half done, here or in a former life, is finished. The host calls it several
+// times a second. What others leave behind is for sweeps.
 func (b *Broker) Tick(ctx context.Context) error {
 	errs := []error{b.recover(ctx)}
 	now := b.Now()
@@ -26,16 +27,16 @@ func (b *Broker) Tick(ctx context.Context) error {
 	for _, h := range open {
 		for _, r := range h.started() {
 			if events.Instant(r.exhausted.Load()) <= now {
-				errs = append(errs, b.noQueue(h.id, b.moveExhausted(ctx, r, h)))
+				_, err := b.moveExhausted(ctx, r, h)
+				errs = append(errs, b.noQueue(h.id, err))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// recover reads every record, after the start and while something may be half done, and every minute where other
-// processes write too: it finishes what was left half done, and looks at the shards whose messages may have become
-// exhausted meanwhile.
+// recover reads every record, after the start and while something may be half done: it finishes what was left half done,
+// and looks at the shards whose messages may have become exhausted meanwhile.
 func (b *Broker) recover(ctx context.Context) error {
 	b.mu.Lock()
 	due := b.sweepAt <= b.Now()
@@ -46,7 +47,7 @@ func (b *Broker) recover(ctx context.Context) error {
 	began, after := b.Now(), ""
 	var errs []error // of one queue each, which must not keep the others waiting
 	for {
-		claims, err := b.Log.Claims(ctx, "queue/", after, 100)
+		claims, err := b.Log.Claims(ctx, QueuePrefix, after, 100)
 		if err != nil {
 			return storeFault(err)
 		}
@@ -56,6 +57,9 @@ func (b *Broker) recover(ctx context.Context) error {
 			err := events.DecodeRecord(c.Value, r)
 			if err == nil {
 				err = b.finish(ctx, r)
+			}
+			if err == nil {
+				err = b.watch(ctx, r)
 			}
 			if err != nil && !fault.Is(err, fault.NotFound) {
 				errs = append(errs, fmt.Errorf("finishing what %s says: %w", c.Key, err))
@@ -71,9 +75,6 @@ func (b *Broker) recover(ctx context.Context) error {
 	b.mu.Lock()
 	if b.sweepAt <= began {
 		b.sweepAt = events.Never
-		if !b.Exclusive { // others leave things half done too, and die
-			b.sweepAt = began + sweepShared
-		}
 	}
 	if b.doubtful > began {
 		b.sweepAt = began + sweepPause
@@ -84,15 +85,11 @@ func (b *Broker) recover(ctx context.Context) error {
 
 // finish does what a record says is still to be done.
 func (b *Broker) finish(ctx context.Context, r *record) error {
-	if r.gone() {
-		if r.Rolled == r.Version {
-			return nil
-		}
-		return b.finishDeletion(ctx, r, r.Sources)
-	}
-	d := r.Settings.DeadLetter
-	if r.Rolled == r.Version && len(r.Purge) == 0 && (d == nil || d.Gone) {
+	if len(r.halfDone()) == 0 {
 		return nil
+	}
+	if r.gone() {
+		return b.finishDeletion(ctx, r, r.Sources)
 	}
 	h, err := b.open(ctx, r.ID)
 	if err != nil {
@@ -102,15 +99,23 @@ func (b *Broker) finish(ctx context.Context, r *record) error {
 		return err
 	}
 	if len(r.Purge) > 0 {
-		if _, err := b.finishPurge(ctx, h, r); err != nil {
-			return err
-		}
+		_, err = b.finishPurge(ctx, h, r)
 	}
-	if d != nil {
-		for i := range h.shards() { // loads the shard, which then tells when it is exhausted
-			if err := h.view(ctx, i, func(*group) error { return nil }); err != nil {
-				return err
-			}
+	return err
+}
+
+// watch loads the shards of a queue that moves messages to another one. They then tell when they have some to move.
+func (b *Broker) watch(ctx context.Context, r *record) error {
+	if d := r.Settings.DeadLetter; r.gone() || d == nil || d.Gone {
+		return nil
+	}
+	h, err := b.open(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	for i := range h.shards() {
+		if err := h.view(ctx, i, func(*group) error { return nil }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -77,7 +77,7 @@ var useCases = []useCase{
 	{name: "rotate", setup: func(s *scene) {
 		s.fillAll(2)
 		time.Sleep(25 * time.Hour)
-	}, inner: true, act: func(ctx context.Context, s *scene) error { return s.b.Maintain(ctx, History{}) }, steps: always},
+	}, inner: true, act: func(ctx context.Context, s *scene) error { return maintain(ctx, s.b, History{}) }, steps: always},
 	{name: "purge", setup: holding(5), act: func(ctx context.Context, s *scene) error {
 		_, err := s.b.Purge(ctx, s.q)
 		return err
@@ -95,7 +95,7 @@ var useCases = []useCase{
 	}},
 	{name: "redrive", setup: redriving, inner: true, ticked: true, act: func(ctx context.Context, s *scene) error { return s.redrive(ctx, s.b) }, steps: always},
 	{name: "maintain", setup: old, inner: true, act: func(ctx context.Context, s *scene) error {
-		return s.b.Maintain(ctx, History{Before: s.now()})
+		return maintain(ctx, s.b, History{Before: s.now()})
 	}, steps: always},
 }
 

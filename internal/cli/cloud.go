@@ -15,7 +15,6 @@ import (
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/host"
-	"github.com/leaselog/leaselog/internal/sweep"
 	metrics "github.com/leaselog/leaselog/internal/watch"
 )
 
@@ -98,10 +97,7 @@ func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch
 		}
 		s := d.Services()
 		return &host.Backing{Broker: d.Broker, Directory: d.Directory, Secret: [32]byte(s.Secret), Region: d.Region, Healthy: healthy,
-			Tick: d.Broker.Tick,
-			Maintain: func(ctx context.Context) error {
-				return sweep.Expired.Run(ctx, sweep.Site{Broker: d.Broker, Views: d.Views})
-			},
+			Tick: d.Broker.Tick, Sweeps: d.Site(),
 			Close:  func() error { return nil }, // the server has closed the broker, and nothing else is open
 			Shared: true,
 			Place:  fmt.Sprintf("the DynamoDB tables %s-log, -claims and -views in %s (sealed; the key is KMS' alias/%s)", b.stack, d.AWS.Region, b.stack),

@@ -48,6 +48,8 @@ later versions, and never change their meaning:
   views show                             queue_id, shard, available, in_flight, delayed, oldest_waiting_milliseconds, oldest_total_milliseconds,
                                          ledger and messages (up to where it knows the log), log_time
   views rebuild                          views, entries, seconds
+  sweep                                  sweep, due_seconds (0: not needed here), always, through_at, half_done, does
+  sweep NAME                             sweep, dry_run, queues, done (a count for each kind), through
 
 Times are RFC 3339 in UTC. An error is {"error":{"exit","message","next","code","status","request_id"}} on the standard error; the
 last three are the server's.

@@ -44,6 +44,9 @@ type Append struct {
 	Width  uint32
 	Header []byte
 	Data   []byte
+	// Lasting asks a store that lets entries go by their age to keep this one until another lasting entry stands in the
+	// stream, and for the ordinary age from then on. It is for small entries.
+	Lasting bool
 }
 
 // Claim is a named cell that one holder has until an instant.

@@ -58,6 +58,8 @@ func Decide(l *Ledger, c Command) (Decision, error) {
 		return decideRedrive(l, c)
 	case *Arrive:
 		return decideArrive(l, c)
+	case *Anchor:
+		return Decision{Events: []events.Event{&events.Anchored{At: c.At, Control: c.Control}}}, nil
 	case *Configure:
 		return decideConfigure(l, c), nil
 	}
@@ -114,10 +116,17 @@ type Purge struct {
 	Messages uint64          // set by Decide: how many were finished
 }
 
+// Anchor gives a ledger an entry that says nothing.
+type Anchor struct {
+	At      events.Instant
+	Control events.Position // where the message stream's anchor of the same commit stands
+}
+
 func (*Lease) command()     {}
 func (*Ack) command()       {}
 func (*Extend) command()    {}
 func (*Expire) command()    {}
+func (*Anchor) command()    {}
 func (*Purge) command()     {}
 func (*Move) command()      {}
 func (*Redrive) command()   {}

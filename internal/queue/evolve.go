@@ -51,6 +51,7 @@ func (l *Ledger) Evolve(e events.Event) {
 		l.Totals.Arrived += uint64(len(e.IDs))
 	case *events.Anchored:
 		l.rise(e.At)
+		l.overControl(e.Control)
 	default:
 		panic(fmt.Sprintf("no rule for the event %T", e))
 	}

@@ -30,6 +30,7 @@ func TestTwin(t *testing.T) {
 			"tick":      m.tick,
 			"configure": m.configure,
 			"purge":     m.purge,
+			"anchor":    m.anchor,
 			"expire":    m.expire,
 			"move":      m.move,
 			"arrive":    m.arrive,
@@ -274,6 +275,18 @@ func (m *machine) purge(t *rapid.T) {
 	if want := m.twin.purge(to, forgets); c.Messages != want {
 		t.Fatalf("purged %d, the twin says %d", c.Messages, want)
 	}
+}
+
+// anchor writes what says nothing, and takes a position.
+func (m *machine) anchor(t *rapid.T) {
+	_, err := m.world.decide(&queue.Anchor{At: m.at(), Control: m.sender.Tail})
+	if m.refused(t, err) {
+		return
+	}
+	n := len(m.blocks)
+	m.write(queue.Control{Anchor: true})
+	m.wrote(n)
+	m.twin.tail++
 }
 
 func (m *machine) expire(t *rapid.T) {

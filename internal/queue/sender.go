@@ -187,8 +187,9 @@ func (s *Sender) Close() *events.Header {
 	return h
 }
 
-// Control is what a control entry says to senders.
+// Control is what a control entry says to senders. An anchor says nothing, so that the other fields are empty.
 type Control struct {
+	Anchor   bool
 	Version  uint64           // of Settings
 	Settings *events.Settings // nil: they stay as they are
 	Forgets  bool             // deduplication starts anew
@@ -197,7 +198,11 @@ type Control struct {
 
 // Control gives the header of a control entry at the tail, and applies it.
 func (s *Sender) Control(id events.BlockID, at events.Instant, c Control) *events.Header {
-	h := &events.Header{Kind: events.Control, ID: id, At: at, Version: max(c.Version, s.Version), Settings: c.Settings,
+	kind := events.Control
+	if c.Anchor {
+		kind = events.Anchor
+	}
+	h := &events.Header{Kind: kind, ID: id, At: at, Version: max(c.Version, s.Version), Settings: c.Settings,
 		Forgets: c.Forgets, Finished: c.Finished}
 	s.control(h)
 	s.Tail++

@@ -26,6 +26,15 @@ func (s *script) purgeAll(a words) []string {
 	return s.answer(d, err)
 }
 
+// anchor writes an entry that says nothing to both streams.
+func (s *script) anchor() []string {
+	d, err := s.decide(&queue.Anchor{At: s.at(), Control: s.sender.Tail})
+	if err == nil {
+		s.write(queue.Control{Anchor: true})
+	}
+	return s.answer(d, err)
+}
+
 // expireSome discards up to max=100 pending messages and, with the word ahead, those ahead of the cursor.
 func (s *script) expireSome(a words) []string {
 	c := &queue.Expire{At: s.at(), Max: a.number("max", 100)}
@@ -176,6 +185,8 @@ func (s *script) sentence(e events.Event) string {
 		return fmt.Sprintf("Arrived %d", len(e.IDs))
 	case *events.Purged:
 		return fmt.Sprintf("Purged %d messages before %d, control entry at %d", e.Messages, e.To, e.Control)
+	case *events.Anchored:
+		return fmt.Sprintf("Anchored, entry at %d", e.Control)
 	}
 	panic(fmt.Sprintf("no sentence for %T", e))
 }

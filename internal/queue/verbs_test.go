@@ -89,6 +89,8 @@ func (s *script) run(t *testing.T, line string) []string {
 		return s.extendAll(a, verb)
 	case "purge":
 		return s.purgeAll(a)
+	case "anchor":
+		return s.anchor()
 	case "expire":
 		return s.expireSome(a)
 	case "exhausted":

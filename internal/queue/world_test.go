@@ -53,8 +53,12 @@ func (w *world) configure(version uint64, s events.Settings) queue.Decision {
 }
 
 func (w *world) control(version uint64, s *events.Settings, forgets bool, finished events.Position) {
+	w.write(queue.Control{Version: version, Settings: s, Forgets: forgets, Finished: finished})
+}
+
+func (w *world) write(c queue.Control) {
 	seq := w.sender.Tail
-	w.blocks = append(w.blocks, queue.BlockAt{Seq: seq, Header: w.sender.Control(w.block(), w.at(), queue.Control{Version: version, Settings: s, Forgets: forgets, Finished: finished})})
+	w.blocks = append(w.blocks, queue.BlockAt{Seq: seq, Header: w.sender.Control(w.block(), w.at(), c)})
 	w.sender.Settle()
 }
 

@@ -2,12 +2,15 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/sweep"
 )
 
 // account is whose queues all are.
@@ -385,17 +388,45 @@ func (s *simulation) tick(l *life) *command {
 	})
 }
 
-// maintain lets a broker discard what is old.
-func (s *simulation) maintain(l *life) {
-	s.command(l, "maintain", func(ctx context.Context) func() {
-		err := l.broker.Maintain(ctx, broker.History{Before: l.clock()})
+// sweep lets a broker do a chore. One that history goes with, or that is for what was idle for long, only where that is
+// part of the plan.
+func (s *simulation) sweep(l *life) {
+	chores := []sweep.Chore{sweep.Exhausted, sweep.Unfinished}
+	if s.Maintains {
+		chores = append(chores, sweep.Expired, sweep.Keys, sweep.Snapshots, sweep.Anchors)
+	}
+	c := one(s.rand, chores...)
+	s.command(l, "sweep "+c.Word(), func(ctx context.Context) func() {
+		site := sweep.Site{Broker: l.broker, Cloud: true, History: func() time.Duration { return 0 }}
+		r, err := c.Run(ctx, site)
 		return func() {
-			s.note("maintain: %v", err)
-			if err != nil {
-				s.may(ctx, err, fault.NotFound)
+			s.note("%s: %v, %v", c.Name, r.LogValue(), err)
+			s.count(c.Name)
+			if r.Total() > 0 {
+				s.count(c.Name + " did something")
+			}
+			for _, err := range single(err) {
+				if !errors.Is(err, errLost) || s.Faults == 0 { // what it asks of the log itself fails as it is
+					s.may(ctx, err, fault.NotFound)
+				}
 			}
 		}
 	})
+}
+
+// single takes joined errors apart.
+func single(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case !ok:
+		all = append(all, err)
+	default:
+		for _, e := range joined.Unwrap() {
+			all = append(all, single(e)...)
+		}
+	}
+	return all
 }
 
 // quietly lets one command have its answer while everybody else stands still, so that it can be judged exactly.

@@ -85,6 +85,7 @@ func (w *witness) event(sh *wShard, ev events.Event, arrivals map[events.Message
 		w.arrived(sh, ev, arrivals)
 	case *events.Purged:
 		w.purged(sh, ev)
+	case *events.Anchored:
 	default:
 		w.failf("nobody asked for a %T", ev)
 	}

@@ -52,7 +52,7 @@ func (s *simulation) choices() (all []choice) {
 	add(true, 8, s.pause)
 	add(s.Clocks != right, 1, s.stepClock)
 	add(s.Keys, 1, s.turnKeys)
-	add(s.Maintains && len(live) > 0, 2, func() { s.maintain(one(s.rand, live...)) })
+	add(len(live) > 0, 2, func() { s.sweep(one(s.rand, live...)) })
 	add(len(s.running) > 0, 1, s.leave)
 	add(s.Crashes && len(live) > 0, 1, func() { s.end(one(s.rand, live...)) })
 	for _, h := range s.hosts {
@@ -102,6 +102,9 @@ func (s *simulation) pause() {
 	if chance(s.rand, map[bool]float64{true: 0.15, false: 0.02}[s.Maintains]) {
 		d = one(s.rand, 60_000, 300_000, 900_000)
 	}
+	if s.Maintains && chance(s.rand, 0.005) {
+		d = 25 * 60 * 60 * 1000 // nobody comes for a day
+	}
 	s.sleep(time.Duration(d) * time.Millisecond)
 }
 
@@ -138,7 +141,7 @@ func (s *simulation) drawOffset() int64 {
 func (s *simulation) leave() {
 	c := one(s.rand, s.running...)
 	calls, _ := s.waiting()
-	if c.what == "close" || c.what == "tick" || c.what == "maintain" || slices.ContainsFunc(calls, func(x *call) bool { return x.who == c.name }) {
+	if c.what == "close" || c.what == "tick" || c.kind() == "sweep" || slices.ContainsFunc(calls, func(x *call) bool { return x.who == c.name }) {
 		return // what waits for the store itself would go on with a context that has ended, and race with its own keys
 	}
 	s.note("the caller of %s leaves", c.name)

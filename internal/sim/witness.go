@@ -176,7 +176,7 @@ func (q *wQueue) sorted() []*wShard {
 
 // opened opens an entry's seal. A control entry has none where the keys were out of reach.
 func (w *witness) opened(sh *wShard, e eventlog.Entry, h *events.Header) []byte {
-	if h.Kind == events.Control && h.Key == 0 && len(e.Data) == 0 {
+	if h.Kind != events.Block && h.Key == 0 && len(e.Data) == 0 {
 		return nil
 	}
 	place := envelope.Place{Stream: string(e.Stream), Seq: uint64(e.Seq)}
@@ -194,6 +194,10 @@ func (w *witness) block(sh *wShard, e eventlog.Entry, arrivals map[events.Messag
 	sh.high = max(sh.high, h.At)
 	if h.Kind == events.Control {
 		w.control(sh, h)
+		return
+	}
+	if h.Kind == events.Anchor {
+		w.must(h.Version == sh.sentVer && h.Totals.Messages == sh.sent, "the anchor at %d of %s says %+v", e.Seq, e.Stream, h)
 		return
 	}
 	w.must(sh.sending.Status != events.Deleted, "a message was added to %s after the queue was deleted", e.Stream)

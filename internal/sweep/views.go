@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -11,25 +12,57 @@ import (
 	"github.com/leaselog/leaselog/projections"
 )
 
-// Views brings up to date every view that is behind its shard, since the last wake-up may be the one that was lost. It is
-// due every few minutes.
-var Views = Chore{"sweep-views", func(ctx context.Context, s Site) error {
-	var all []*views.Follower
-	for _, p := range projections.All() {
-		all = append(all, &views.Follower{Log: s.Broker.Log, Store: s.Views, Projection: p})
+// WorkViews counts views that were behind the log.
+const WorkViews broker.Work = "views"
+
+// Views brings up to date every view that is behind its shard, since the last wake-up may be the one that was lost.
+var Views = Chore{Name: prefix + "views", Does: "brings up to date what projections keep, where a wake-up was lost",
+	Cloud: 15 * time.Minute, Embedded: 15 * time.Minute, queue: wake}
+
+func wake(ctx context.Context, r *run, f *broker.Found) error {
+	if f.Gone() || r.site.Views == nil {
+		return nil
 	}
-	return Shards(ctx, s.Broker.Log, func(name projections.Shard) error {
-		reach, err := views.Reach(ctx, s.Broker.Log, name)
+	log := r.site.Broker.Log
+	var errs []error
+	for i := range f.Shards {
+		name := projections.Shard{Queue: f.ID, Index: i}
+		reach, err := views.Reach(ctx, log, name)
 		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, p := range projections.All() {
+			errs = append(errs, r.wake(ctx, p, name, reach))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *run) wake(ctx context.Context, p projections.Projection, name projections.Shard, reach projections.Ends) error {
+	behind, err := r.behind(ctx, name.Key(p.View), reach)
+	if err != nil || !behind {
+		return err
+	}
+	if !r.sweep.Dry {
+		f := &views.Follower{Log: r.site.Broker.Log, Store: r.site.Views, Projection: p}
+		if err := f.Wake(ctx, name, reach); err != nil {
 			return err
 		}
-		var errs []error
-		for _, f := range all {
-			errs = append(errs, f.Wake(ctx, name, reach))
-		}
-		return errors.Join(errs...)
-	})
-}}
+	}
+	r.sweep.Did(WorkViews, 1)
+	return nil
+}
+
+// behind says whether a view does not reach as far as the log does. One that cannot be read is.
+func (r *run) behind(ctx context.Context, key string, reach projections.Ends) (bool, error) {
+	k, ok, err := r.site.Views.Load(ctx, key)
+	if err != nil || !ok {
+		return true, err
+	}
+	ends, _, err := projections.Unpack(k.Data)
+	return err != nil || !ends.Reach(reach), nil
+}
 
 // Shards calls f for each shard of every queue that is not deleted. An error of f does not keep the others from their
 // turn; those are in the answer together.

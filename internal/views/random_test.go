@@ -9,6 +9,7 @@ import (
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/projections"
 )
 
@@ -32,6 +33,7 @@ func TestRandom(t *testing.T) {
 			"time2":   m.pass,
 			"move":    m.move,
 			"expire":  m.expire,
+			"anchor":  m.anchor,
 			"purge":   m.purge,
 			"update":  m.update,
 			"follow":  func(*rapid.T) { m.follow() },
@@ -111,7 +113,8 @@ func (m *machine) pass(t *rapid.T) {
 }
 
 func (m *machine) move(*rapid.T)   { m.must(m.b.Tick(m.ctx)) }
-func (m *machine) expire(*rapid.T) { m.must(m.b.Maintain(m.ctx, broker.History{Before: -1 << 62})) }
+func (m *machine) expire(*rapid.T) { m.sweep(sweep.Expired) }
+func (m *machine) anchor(*rapid.T) { m.sweep(sweep.Anchors) }
 
 func (m *machine) purge(t *rapid.T) {
 	_, err := m.b.Purge(m.ctx, m.queue(t))

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/leaselog/leaselog/events"
-	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
 )
@@ -184,7 +184,7 @@ func TestDropped(t *testing.T) {
 	w.catchUp(q)
 	w.catchUp(dead)
 	busy()
-	w.must(w.b.Maintain(w.ctx, broker.History{Before: w.now}))
+	w.sweep(sweep.Keys, sweep.Expired, sweep.Snapshots)
 	busy() // the followers know what is not there any more
 	fresh := projections.NewMemory()
 	for _, q := range []events.QueueID{q, dead} {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/broker"
@@ -13,6 +14,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
 )
@@ -99,6 +101,14 @@ func (w *world) receive(q events.QueueID, n int, lease uint32) []broker.Delivery
 		w.receipts[q] = append(w.receipts[q], d.Receipt)
 	}
 	return got
+}
+
+// sweep does chores, with no more history than must be.
+func (w *world) sweep(chores ...sweep.Chore) {
+	for _, c := range chores {
+		_, err := c.ByHand(w.ctx, sweep.Site{Broker: w.b, History: func() time.Duration { return 0 }}, false, nil)
+		w.must(err)
+	}
 }
 
 func (w *world) shards(q events.QueueID) (all []projections.Shard) {

@@ -21,6 +21,7 @@ import (
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/projections"
 )
 
@@ -78,6 +79,11 @@ func open(ctx context.Context, c Config, log eventlog.Log, views projections.Sto
 func (d *Deployment) Services() api.Services {
 	marker := d.root.derive("marker")
 	return api.Services{Broker: d.Broker, Auth: d.Verifier, Tokens: d.Verifier, Region: d.Region, Secret: marker[:], Logger: d.Logger, Failed: d.Failed}
+}
+
+// Site is what sweeps work on here.
+func (d *Deployment) Site() sweep.Site {
+	return sweep.Site{Broker: d.Broker, Cloud: true, Views: d.Views}
 }
 
 // FindQueue gives the id of a queue by its id or its name. Faults: NotFound.

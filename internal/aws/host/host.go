@@ -29,7 +29,7 @@ const answerMargin = 500 * time.Millisecond
 // Serve is a function that serves an endpoint behind an HTTP API or a function's URL.
 func Serve(e api.Endpoint) { lambda.Start(newFunction(e.Name, os.Getenv, os.Stdout).serving(e)) }
 
-// Tick is a function that does a chore on a schedule. The event is of no interest.
+// Tick is a function that does a chore on a schedule.
 func Tick(c sweep.Chore) { lambda.Start(newFunction(c.Name, os.Getenv, os.Stdout).ticking(c)) }
 
 // function is what the invocations of one process share. The deployment is opened by the first of them, and again by
@@ -125,7 +125,7 @@ func (f *function) answer(w http.ResponseWriter, r *http.Request, e api.Endpoint
 	return nil
 }
 
-// ticking does a chore. Its error is the invocation's, which Lambda counts and alarms tell.
+// ticking does a chore, by the clock as it is: the event, which may be late, twice or old, says nothing. Its error is the invocation's, which Lambda counts and alarms tell.
 func (f *function) ticking(c sweep.Chore) func(context.Context, json.RawMessage) error {
 	return func(ctx context.Context, _ json.RawMessage) error {
 		ctx, end := f.telemetry.begin(ctx, "")
@@ -134,12 +134,13 @@ func (f *function) ticking(c sweep.Chore) func(context.Context, json.RawMessage)
 		defer cancel()
 		d, err := f.open(ctx)
 		if err == nil {
-			err = c.Run(ctx, sweep.Site{Broker: d.Broker, Views: d.Views})
+			var r sweep.Report
+			r, err = c.Run(ctx, d.Site())
+			f.telemetry.swept(ctx, r)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
-		f.telemetry.add(sweptThrough, 1)
 		return nil
 	}
 }

@@ -49,7 +49,7 @@ func functions(c *cloud, t *testing.T) {
 	long := newLong(s)
 	snapshots(s, long, called)
 	unfinished(s, called)
-	expired(s, long, called)
+	daily(s, long, called)
 	projected(s, long, called)
 	judge(t, called, map[string]string{"test-log": "LogTableArn", "test-claims": "ClaimsTableArn", "test-views": "ViewsTableArn",
 		c.env[envKey]: "KeyArn", "the stream": "StreamArn", *theirs.Arn: "CustomerKeyArns", *theirs.KeyId: "CustomerKeyArns"})
@@ -282,6 +282,7 @@ func snapshots(s *story, l *long, called needs) {
 	}
 	moving(s, l, called)
 	called.add(sweep.Moves.Name, takes)
+	called.add(sweep.Expired.Name, takes)
 }
 
 // moving has the sweep bring the messages of two queues to a third: of one that is due for a snapshot, and of one under a
@@ -347,7 +348,7 @@ func unfinished(s *story, called needs) {
 	s.must(err)
 	_, err = l.Broker.Receive(s.Context(), broker.Receive{Queue: q.ID, Max: 1})
 	s.must(err)
-	changed := create("changed", "", "")
+	changed := create("changed", "", s.customersKey())
 	l.log.commit = &eventlog.Refused{Cause: errors.New("broken off")}
 	seconds := uint32(7)
 	if _, err := l.Broker.Update(s.Context(), broker.UpdateQueue{Queue: changed.ID, LeaseSeconds: &seconds}); err == nil {
@@ -355,8 +356,10 @@ func unfinished(s *story, called needs) {
 	}
 	s.shift.Add(int64(2 * time.Minute))
 	s.taken()
-	s.tick(sweep.Unfinished)
-	called.add(sweep.Unfinished.Name, s.taken())
+	for _, c := range []sweep.Chore{sweep.Exhausted, sweep.Unfinished} {
+		s.tick(c)
+		called.add(c.Name, s.taken())
+	}
 	after, err := s.deploymentNow().Broker.Find(s.Context(), broker.Ref{Account: auth.AccountDefault, Name: "dead"})
 	s.must(err)
 	if q, err := s.deploymentNow().Broker.Describe(s.Context(), after.ID); err != nil || q.Depth.Available != 1 {
@@ -378,15 +381,23 @@ func (s *story) deploymentNow() *Deployment {
 	return d
 }
 
-// expired sweeps a day later, when all keys are worn. What dropping takes is measured at the store: on DynamoDB nothing
-// is left to drop where all goes well.
-func expired(s *story, l *long, called needs) {
+// daily sweeps a day later, when all keys are worn, streams are idle, and much is past its retention.
+func daily(s *story, l *long, called needs) {
 	l.queue(s, "long-expired")
 	s.shift.Add(int64(25 * time.Hour))
 	s.taken()
-	s.tick(sweep.Expired)
-	called.add(sweep.Expired.Name, s.taken())
-	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables})
+	for _, c := range []sweep.Chore{sweep.Keys, sweep.Expired, sweep.Snapshots, sweep.Anchors} {
+		s.tick(c)
+		called.add(c.Name, s.taken())
+	}
+	afterWeeks(s, l, called)
+}
+
+// afterWeeks measures at the store what the sweeps do only after weeks: on DynamoDB nothing is left to drop where all goes
+// well, and anchors have others before them, as deleted queues have views.
+func afterWeeks(s *story, l *long, called needs) {
+	direct, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables,
+		Now: func() time.Time { return time.UnixMilli(int64(s.now())) }})
 	s.must(err)
 	claims, err := direct.Claims(s.Context(), broker.QueuePrefix, "", 1)
 	s.must(err)
@@ -394,5 +405,17 @@ func expired(s *story, l *long, called needs) {
 	s.must(err)
 	s.taken()
 	s.must(direct.Drop(s.Context(), eventlog.Stream(leaselog.LedgerStream(q.ID, 0)), 0, 1<<40))
-	called.add(sweep.Expired.Name, s.taken())
+	dropping := s.taken()
+	called.add(sweep.Keys.Name, dropping)
+	called.add(sweep.Snapshots.Name, dropping)
+	s.must(direct.Remove(s.Context(), "measured"))
+	called.add(sweep.Keys.Name, s.taken())
+	for seq := range eventlog.Seq(2) {
+		c := eventlog.Commit{At: int64(s.now()), Writer: eventlog.Writer{byte(seq + 1)}}
+		for _, name := range []eventlog.Stream{"measured/a", "measured/b"} {
+			c.Appends = append(c.Appends, eventlog.Append{Stream: name, Seq: seq, Width: 1, Lasting: true})
+		}
+		s.must(direct.Commit(s.Context(), c))
+	}
+	called.add(sweep.Anchors.Name, s.taken())
 }

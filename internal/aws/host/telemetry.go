@@ -15,6 +15,7 @@ import (
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/sweep"
 )
 
 // telemetry is what one process tells of itself, a line of JSON at a time: logs, and after an invocation in which
@@ -57,10 +58,13 @@ var (
 	faults   = metric{"Faults", "Count", true}   // answers that blame the service
 	opened   = metric{"Opened", "Count", true}   // processes that began to work
 	poison   = metric{"SetAside", "Count", true} // records of the stream that no attempt would get over
-	// sweptThrough is 1 when a function on a schedule has done its work to the end: where it is missing, nobody has.
+	// sweptThrough counts the runs by schedule that came to the end of their work, for a sweep the last ones of a pass: where
+	// it is missing, something is not done.
 	sweptThrough = metric{"SweptThrough", "Count", true}
 	// projectionLag is the longest time of an invocation from a change of the log to the view that has it.
 	projectionLag = metric{"ProjectionLag", "Milliseconds", true}
+
+	swept = metric{"Swept", "Count", true} // of whatever a sweep does
 
 	readUnits  = metric{"ReadUnits", "Count", false}
 	writeUnits = metric{"WriteUnits", "Count", false}
@@ -158,6 +162,19 @@ func (t *telemetry) Done(d *broker.Tally) {
 func (t *telemetry) Wrote(w broker.Write) {
 	t.add(commits[w.Outcome], 1)
 	t.add(repeats, float64(w.Repeats))
+}
+
+// swept hears of a run of a sweep. One that did something has a line.
+func (t *telemetry) swept(ctx context.Context, r sweep.Report) {
+	level := slog.LevelDebug
+	if r.Total() > 0 {
+		level = slog.LevelInfo
+	}
+	t.logger.Log(ctx, level, "swept", "run", r)
+	t.add(swept, float64(r.Total()))
+	if r.Through {
+		t.add(sweptThrough, 1)
+	}
 }
 
 func (t *telemetry) consumed(_ string, read, write float64) {

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -161,7 +163,7 @@ func camel(name string) string {
 // scheduled are the functions that run by the clock.
 func scheduled() map[string]bool {
 	all := map[string]bool{ReportName: true}
-	for _, c := range sweep.Chores() {
+	for _, c := range sweep.Functions() {
 		all[c.Name] = true
 	}
 	return all
@@ -174,7 +176,7 @@ func TestLists(t *testing.T) {
 	for _, e := range rest.Endpoints() {
 		mains[e.Name] = "host.Serve(rest." + camel(e.Name) + ")"
 	}
-	for _, c := range sweep.Chores() {
+	for _, c := range sweep.Functions() {
 		mains[c.Name] = "host.Tick(sweep." + strings.TrimPrefix(camel(c.Name), "Sweep") + ")"
 	}
 	mains[ReportName] = "host.Report()"
@@ -228,9 +230,10 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("functions/%s/event.json is for %s", e.Name, ev.RouteKey)
 		}
 	}
-	for name := range scheduled() {
-		if at(functions[camel(name)], "Events", "Schedule", "Type") != "Schedule" {
-			t.Errorf("%s has no schedule", name)
+	for _, c := range sweep.Functions() {
+		schedule := at(functions[camel(c.Name)], "Events", "Schedule")
+		if rate := at(schedule, "Properties", "Schedule"); at(schedule, "Type") != "Schedule" || rate != rateOf(c.Cloud) {
+			t.Errorf("%s is due every %v, and its schedule is %v", c.Name, c.Cloud, rate)
 		}
 	}
 	for _, p := range projections.All() {
@@ -240,6 +243,18 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s does not read the stream, record by record: %v", p.Name, source)
 		}
 	}
+}
+
+// rateOf is how EventBridge writes an interval.
+func rateOf(d time.Duration) string {
+	n, unit := int(d/time.Minute), "minute"
+	if n%60 == 0 {
+		n, unit = n/60, "hour"
+	}
+	if n > 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("rate(%d %s)", n, unit)
 }
 
 // TestNoWildcards: nothing is allowed on everything, but to tell X-Ray, which knows no resources, and only while it is on.
@@ -287,6 +302,11 @@ func TestAlarms(t *testing.T) {
 			if len(d) != 1 || at(a, "MetricName") != metric || at(d[0], "Value") != name || len(list(at(a, "AlarmActions"))) != 1 {
 				t.Errorf("%s%s: %v", name, suffix, a)
 			}
+		}
+	}
+	for _, c := range sweep.Functions() { // what comes less often than an alarm looks back must not fail twice before it is told
+		if a := alarms[camel(c.Name)+"Errors"]; c.Cloud > 2*time.Minute && at(a, "DatapointsToAlarm") != "1" {
+			t.Errorf("%s may fail and nobody hears", c.Name)
 		}
 	}
 	for _, p := range projections.All() {

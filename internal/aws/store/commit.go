@@ -43,7 +43,14 @@ func (s *Store) Commit(ctx context.Context, c eventlog.Commit) error {
 	if err := w.putChunks(ctx); err != nil {
 		return refuse(err) // nothing refers to them
 	}
-	return w.send(ctx)
+	if err := w.noteLasting(ctx); err != nil {
+		return refuse(err)
+	}
+	err = w.send(ctx)
+	if err == nil {
+		w.endFormer(ctx)
+	}
+	return err
 }
 
 // refuse says that a commit was not applied by this call, and may be later.
@@ -93,6 +100,9 @@ func (s *Store) writeOf(c *eventlog.Commit) (*write, error) {
 		a := &c.Appends[i]
 		if len(a.Header) > inlineBytesMax || len(a.Data) > dataBytesMax {
 			return nil, fmt.Errorf("an entry has at most %d bytes of header and %d of data, not %d and %d", inlineBytesMax, dataBytesMax, len(a.Header), len(a.Data))
+		}
+		if a.Lasting && !inline(a) {
+			return nil, fmt.Errorf("a lasting entry has at most %d bytes", inlineBytesMax)
 		}
 		it := entryItem(c, a)
 		w.ops = append(w.ops, operation{bytes: itemBytes(it), put: &types.Put{TableName: &s.tables.Log, Item: it,

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,9 @@ func (s *Store) Drop(ctx context.Context, name eventlog.Stream, from, to eventlo
 		return err
 	}
 	last, ok, err := s.last(ctx, name, false)
+	if gone := (*endExpired)(nil); errors.As(err, &gone) {
+		return nil // and all before it
+	}
 	if err != nil || !ok {
 		return err
 	}

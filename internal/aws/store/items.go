@@ -16,10 +16,12 @@ import (
 //
 //	log     s stream, n Seq, w width, c writer, h header, d data, x expiry, z dropped
 //	        instead of d, where the data is in chunks: b how many, y their hash, l how long
+//	        a lasting one has t, when it was written, and no x before a later one stands
 //	chunks  s blank, writer and stream, n index, d bytes, x expiry
 //	claims  p directory, k rest, o holder, u until, d value, v version, c writer, x expiry
 //	views   p "s/" stream, k Seq: a snapshot as b, y, l, x; p "c/" …, k index: its chunks, d, x
 //	        p "d/" stream, k Seq: what was dropped from there on, e up to where
+//	        p "a/" stream, k Seq: a lasting entry, x once it has an end
 //	        p "v/" key, k ".": a view as d, its version as v
 type item = map[string]types.AttributeValue
 
@@ -101,6 +103,7 @@ func (f *fields) writer() (w eventlog.Writer) {
 type row struct {
 	eventlog.Entry
 	expires int64 // Unix seconds, 0: never
+	written int64 // Unix seconds
 	dropped bool
 	blob    blob // where the data is, if it is in chunks
 }
@@ -120,7 +123,12 @@ func entryKey(s eventlog.Stream, seq eventlog.Seq) item {
 // entryItem gives the item of an append. It follows from the commit alone, so that a repeat is identical.
 func entryItem(c *eventlog.Commit, a *eventlog.Append) item {
 	it := entryKey(a.Stream, a.Seq)
-	it["w"], it["c"], it["x"] = number(a.Width), raw(c.Writer[:]), signed(entryExpiry(c.At))
+	it["w"], it["c"] = number(a.Width), raw(c.Writer[:])
+	if a.Lasting {
+		it["t"] = signed(c.At / 1000)
+	} else {
+		it["x"] = signed(entryExpiry(c.At))
+	}
 	if len(a.Header) > 0 {
 		it["h"] = raw(a.Header)
 	}
@@ -145,6 +153,10 @@ func readRow(name eventlog.Stream, it item) (row, error) {
 	f := fields{item: it}
 	r := row{Entry: eventlog.Entry{Stream: name, Seq: eventlog.Seq(f.unsigned("n", true)), Width: uint32(f.unsigned("w", true)),
 		Writer: f.writer(), Header: f.bytes("h"), Data: f.bytes("d")}, expires: int64(f.unsigned("x", false)), blob: readBlob(&f)}
+	r.written = int64(f.unsigned("t", false))
+	if r.written == 0 && r.expires != 0 {
+		r.written = r.expires - int64(entryAge/time.Second)
+	}
 	_, r.dropped = it["z"]
 	if r.Width == 0 {
 		f.fail("w")

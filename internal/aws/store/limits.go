@@ -44,8 +44,8 @@ const (
 	entryAge = 15 * 24 * time.Hour
 	// chunkMore is how long chunks outlive what names them.
 	chunkMore = 24 * time.Hour
-	// truncatedAge is the age of an entry from which on a gap before it is explained by expiry. Two entries of a
-	// stream are at most two days apart, since a daily sweep adds one where none was for a day.
+	// truncatedAge is the age of an entry from which on a gap before it is explained by expiry. An entry that expires is
+	// at most two days older than the next one, since a sweep anchors a stream where none was added for a day.
 	truncatedAge = entryAge - 3*24*time.Hour
 	// claimMore is how long a claim that lapsed is kept, so that its version goes on rising.
 	claimMore = 24 * time.Hour

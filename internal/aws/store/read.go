@@ -146,7 +146,7 @@ func (s *Store) newest(name eventlog.Stream, seq eventlog.Seq, data bool) *dynam
 func (s *Store) entries(name eventlog.Stream, where expression.KeyConditionBuilder, data bool) *dynamodb.QueryInput {
 	b := expression.NewBuilder().WithKeyCondition(expression.KeyEqual(expression.Key("s"), expression.Value(string(name))).And(where))
 	if !data {
-		b = b.WithProjection(projection("n", "w", "c", "h", "x", "z"))
+		b = b.WithProjection(projection("n", "w", "c", "h", "x", "z", "t"))
 	}
 	e := must(b.Build())
 	return &dynamodb.QueryInput{TableName: &s.tables.Log, KeyConditionExpression: e.KeyCondition(), ProjectionExpression: e.Projection(),
@@ -195,11 +195,24 @@ func (s *Store) last(ctx context.Context, name eventlog.Stream, data bool) (row,
 		return row{}, false, err
 	}
 	if r.gone(began) {
-		return row{}, false, fmt.Errorf("%w: the last entry of stream %s, at %d, has expired, so that nothing may be written behind it", eventlog.ErrCorrupt, name, r.Seq)
+		return row{}, false, &endExpired{name, r.Seq}
 	}
 	s.ends.learn(name, r.Next(), began.UnixMilli())
 	return r, true, nil
 }
+
+// endExpired says that a stream has lost its end: nobody can say where it goes on.
+type endExpired struct {
+	name eventlog.Stream
+	seq  eventlog.Seq
+}
+
+func (e *endExpired) Error() string {
+	return fmt.Sprintf("the last entry of stream %s, at %d, has expired, so that nothing may be written behind it", e.name, e.seq)
+}
+
+// Unwrap says what that is in the words of the contract.
+func (*endExpired) Unwrap() error { return eventlog.ErrCorrupt }
 
 // explain says why a gap is there: its entries were dropped, or have expired, or the log is corrupt.
 func (s *Store) explain(ctx context.Context, g *gap) error {
@@ -207,8 +220,7 @@ func (s *Store) explain(ctx context.Context, g *gap) error {
 	if err != nil {
 		return err
 	}
-	written := time.Unix(g.next.expires, 0).Add(-entryAge)
-	if reach >= g.next.Seq || s.now().Sub(written) > truncatedAge && g.next.expires != 0 {
+	if reach >= g.next.Seq || g.next.written != 0 && s.now().Sub(time.Unix(g.next.written, 0)) > truncatedAge {
 		return &eventlog.Truncated{Stream: g.name, From: g.from, To: g.next.Seq}
 	}
 	return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, g)

@@ -13,7 +13,10 @@ import (
 	"github.com/leaselog/leaselog/projections"
 )
 
-var _ projections.Store = (*Store)(nil)
+var (
+	_ projections.Store   = (*Store)(nil)
+	_ projections.Remover = (*Store)(nil)
+)
 
 func viewKey(key string) item { return item{"p": text("v/" + key), "k": text(".")} }
 
@@ -52,6 +55,15 @@ func (s *Store) Save(ctx context.Context, key string, data []byte, ifVersion uin
 	}
 	if err != nil {
 		return fmt.Errorf("save view %s: %w", key, err)
+	}
+	return nil
+}
+
+// Remove implements [projections.Remover].
+func (s *Store) Remove(ctx context.Context, key string) error {
+	err := s.remove(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Views, Key: viewKey(key)})
+	if err != nil {
+		return fmt.Errorf("remove view %s: %w", key, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package admin manages accounts and access keys of a data directory: through the socket of the server that runs on it,
+// Package admin manages accounts and access keys of a data directory, and its sweeps: through the socket of the server that runs on it,
 // or on its store where none runs. Both ways lead to the same handler.
 //
 // There is no password: who may use the files may manage the keys. The socket has mode 0600, as the key file has.
@@ -19,6 +19,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/keys"
+	"github.com/leaselog/leaselog/internal/sweep"
 )
 
 // Directory opens the directory of accounts and keys in a log that this process has for itself.
@@ -45,9 +46,12 @@ type documents struct {
 	Policies [][]byte `json:"policies"`
 }
 
-// Handler serves a directory. created is called after a key was made.
-func Handler(d *auth.Directory, created func()) http.Handler {
+// Handler serves a directory, and the sweeps of a server that has a site. created is called after a key was made.
+func Handler(d *auth.Directory, created func(), site *sweep.Site) http.Handler {
 	m := http.NewServeMux()
+	if site != nil {
+		sweeps(m, *site)
+	}
 	on(m, "POST /accounts", func(r *http.Request, in named) (any, error) { return d.CreateAccount(r.Context(), in.Handle) })
 	on(m, "GET /accounts", func(r *http.Request, _ none) (any, error) { return d.Accounts(r.Context()) })
 	on(m, "DELETE /accounts/{ref}", func(r *http.Request, _ none) (any, error) {

@@ -30,7 +30,7 @@ func served(t *testing.T) (c *Client, data string, created *int) {
 		t.Fatal(err)
 	}
 	created = new(int)
-	s := Server(Handler(d, func() { *created++ }))
+	s := Server(Handler(d, func() { *created++ }, nil))
 	l, err := Listen(data)
 	if err != nil {
 		t.Fatal(err)

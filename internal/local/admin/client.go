@@ -24,7 +24,7 @@ import (
 	"github.com/leaselog/leaselog/internal/local/store"
 )
 
-// Client manages the accounts and keys of a data directory.
+// Client manages the accounts and keys of a data directory, and the sweeps of a server.
 type Client struct {
 	http  http.Client
 	close func() error
@@ -36,6 +36,15 @@ func Open(data string, create bool) (*Client, error) {
 	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) && !create {
 		return nil, fault.New(fault.NotFound, "there is no data directory %s; name the server's own with --data", data)
 	}
+	c, err := Running(data)
+	if c == nil && err == nil {
+		return direct(data)
+	}
+	return c, err
+}
+
+// Running connects to the server that runs on a data directory, and gives nil where none runs.
+func Running(data string) (*Client, error) {
 	path := Socket(data)
 	conn, err := net.Dial("unix", path)
 	switch {
@@ -50,7 +59,7 @@ func Open(data string, create bool) (*Client, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("the server's socket may be used by the user that runs the server, and by root: %w", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED): // none runs, or one was killed
-		return direct(data)
+		return nil, nil
 	}
 	return nil, err
 }
@@ -79,7 +88,7 @@ func direct(data string) (_ *Client, err error) {
 
 // Over manages a directory that this process has opened. Close calls closing.
 func Over(d *auth.Directory, closing func() error) *Client {
-	return &Client{http: http.Client{Transport: inside{Handler(d, func() {})}}, close: closing}
+	return &Client{http: http.Client{Transport: inside{Handler(d, func() {}, nil)}}, close: closing}
 }
 
 // Close ends the client.
@@ -193,13 +202,18 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 		return fault.Because(fault.Unconfirmed, err, "the server did not answer; look whether the change took effect: %v", err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		f := failure{Code: fault.Internal, Message: "the server answered " + resp.Status}
-		_ = json.NewDecoder(resp.Body).Decode(&f) // what is no failure of ours leaves the text above
-		return fault.New(f.Code, "%s", f.Message)
-	}
-	if out == nil {
-		return nil
+	if err := failed(resp); err != nil || out == nil {
+		return err
 	}
 	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// failed reads an answer that is an error.
+func failed(resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	f := failure{Code: fault.Internal, Message: "the server answered " + resp.Status}
+	_ = json.NewDecoder(resp.Body).Decode(&f) // what is no failure of ours leaves the text above
+	return fault.New(f.Code, "%s", f.Message)
 }

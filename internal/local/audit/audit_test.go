@@ -16,6 +16,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/local/store"
+	"github.com/leaselog/leaselog/internal/sweep"
 )
 
 // world is a store with queues in it, that can be opened by a broker, to be tampered with, and to be verified.
@@ -97,7 +98,11 @@ func (w *world) fill(b *broker.Broker) {
 			w.must(err)
 		}
 		if i%10 == 0 {
-			w.must(b.Maintain(ctx, broker.History{Before: w.now - events.Instant(15*time.Minute/time.Millisecond)}))
+			site := sweep.Site{Broker: b, History: func() time.Duration { return 15 * time.Minute }}
+			for _, c := range []sweep.Chore{sweep.Keys, sweep.Expired, sweep.Snapshots} {
+				_, err := c.ByHand(ctx, site, false, nil)
+				w.must(err)
+			}
 		}
 	}
 }

@@ -196,7 +196,7 @@ func (f *messageFold) evolve(e eventlog.Entry, h *events.Header) error {
 
 // open opens the seal. A key that is lost is said once, not for every block.
 func (f *messageFold) open(e eventlog.Entry, h *events.Header) error {
-	unsealed := h.Key == 0 && h.Kind == events.Control && len(e.Data) == 0 // written while the key was lost
+	unsealed := h.Key == 0 && h.Kind != events.Block && len(e.Data) == 0 // written while the key was lost
 	retired := h.Key > 0 && f.seals != nil && h.Key < f.seals.oldest
 	if f.seals == nil || unsealed || retired || f.seals.lost[h.Key] {
 		return nil

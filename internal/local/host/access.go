@@ -76,10 +76,10 @@ func (h *Host) openAccess() error {
 	return h.openAdmin(created)
 }
 
-// openAdmin makes the socket for leaselog keys and leaselog accounts. The server is useful without it too, as on a file
+// openAdmin makes the socket for leaselog keys, leaselog accounts and leaselog sweep. The server is useful without it too, as on a file
 // system that has no sockets.
 func (h *Host) openAdmin(created func()) (err error) {
-	h.admin = admin.Server(admin.Handler(h.Directory, created))
+	h.admin = admin.Server(admin.Handler(h.Directory, created, &h.Sweeps))
 	if h.socket, err = admin.Listen(h.Data); err != nil {
 		h.socket = nil
 		h.Logger.Warn("access keys cannot be managed while the server runs; stop it to do so", "error", err)

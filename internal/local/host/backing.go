@@ -5,6 +5,7 @@ import (
 
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/watch"
 )
 
@@ -16,10 +17,10 @@ type Backing struct {
 	Region    string          // in the names of resources, unless the server is told another
 	// Healthy says why no writes are taken, or nil. What stands before its first colon is told to strangers.
 	Healthy func() error
-	Disk    watch.Disk // nil where nothing is kept on this machine
-	// Tick and Maintain do what time must do, several times a second and every minute.
-	Tick, Maintain func(context.Context) error
-	Close          func() error
+	Disk    watch.Disk                  // nil where nothing is kept on this machine
+	Tick    func(context.Context) error // does what time must do at once, several times a second
+	Sweeps  sweep.Site                  // what the other chores work on
+	Close   func() error
 	// Shared says that anybody may come to have keys elsewhere, so that callers are verified from the start.
 	Shared bool
 	// Place says where the data lies, and Manage which command makes access keys, for the greeting.

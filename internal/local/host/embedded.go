@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
-	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/local/store"
+	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/watch"
 )
 
@@ -49,20 +51,34 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 		return b.Tick(ctx)
 	}
 	// History that is too old goes, and while the store is too large, whatever the broker may let go of.
-	maintain := func(ctx context.Context) error {
-		age := c.HistoryAge
+	history := func() time.Duration {
 		if s.Size() > c.HistoryBytes {
-			age = 0
+			return 0
 		}
-		return b.Maintain(ctx, broker.History{Before: clock.now() - events.Instant(age.Milliseconds())})
+		return c.HistoryAge
 	}
 	data := c.Data
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Maintain: maintain, Close: s.Close,
+	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Close: s.Close,
+		Sweeps: sweep.Site{Broker: b, Claims: s, History: history},
 		Place:  data + " (sealed; the key is " + filepath.Join(data, KeyFile) + ")",
 		Manage: "leaselog keys create --data " + c.Data}, nil
+}
+
+// OpenData opens the data directory of a server that does not run, for this process alone. Age and size of the history are
+// those of the configuration. There must be a store.
+func OpenData(c Config) (*Backing, error) {
+	c.fill()
+	if _, err := os.Stat(filepath.Join(c.Data, StoreDir)); err != nil {
+		return nil, fault.New(fault.NotFound, "there is no store in %s; name the server's own directory with --data", c.Data)
+	}
+	w, err := watch.New(watch.Config{Logger: c.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return embedded(c, w)
 }
 
 // openKeys opens the key file, and makes one only where there is no store yet: the key comes first, so a store without

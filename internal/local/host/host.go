@@ -68,9 +68,8 @@ const (
 	idleTimeout     = 5 * time.Minute
 	stopTimeout     = 15 * time.Second
 
-	tickEvery     = 250 * time.Millisecond
-	maintainEvery = time.Minute
-	movesEvery    = 50 * time.Millisecond
+	tickEvery  = 250 * time.Millisecond
+	movesEvery = 50 * time.Millisecond
 )
 
 // Open opens the backing and takes the address. What is refused is said in one sentence.
@@ -168,7 +167,7 @@ func (h *Host) Run(ctx context.Context) error {
 	h.memory = newMemory()
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
-	h.chores.Go(func() { h.every(work, maintainEvery, h.Maintain) })
+	h.chores.Go(func() { h.every(work, sweepEvery, h.sweep) })
 	h.chores.Go(func() { h.every(work, movesEvery, h.moves) })
 	h.serveAdmin()
 	if h.beside != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -100,57 +101,66 @@ func prefixEnd(p []byte) []byte {
 	}
 }
 
-// Claims that lapsed an hour ago are removed, so that signed requests, of which each leaves its nonce, do not fill the
-// disk; the cloud's table waits for a day, for the sake of its clocks. A repeat that still
-// needs one comes within minutes. Once removed, a key begins again at version 1.
+// Claims that lapsed an hour ago may be removed, so that signed requests, of which each leaves its nonce, do not fill the
+// disk; the cloud's table waits for a day, for the sake of its clocks. A repeat that still needs one comes within minutes.
+// Once removed, a key begins again at version 1.
 const (
-	lapsedKept  = time.Hour
-	sweepEvery  = 10 * time.Minute
-	sweepAtOnce = 1000
+	lapsedKept   = time.Hour
+	lapsedAtOnce = 1000
 )
 
-// sweepLapsed removes lapsed claims until the store is closed.
-func (s *Store) sweepLapsed() {
-	for s.pause(sweepEvery) {
-		for more := true; more && s.Healthy() == nil; {
-			var err error
-			more, err = s.sweepOnce(context.Background(), s.now()-lapsedKept.Milliseconds())
-			if err != nil {
-				s.logger.Warn("store: remove lapsed claims", "err", err.Error())
-			}
+// Lapsed removes the claims that lapsed an hour ago, some at a time so that commits come between, and says how many there
+// were. A dry one only counts.
+func (s *Store) Lapsed(ctx context.Context, dry bool) (n int, err error) {
+	l := &lapsed{before: s.now() - lapsedKept.Milliseconds(), dry: dry, from: []byte{kindLapse}}
+	for l.from != nil {
+		if err := s.submitAlone(ctx, l.some); err != nil {
+			return l.n, err
 		}
 	}
+	return l.n, nil
 }
 
-// sweepOnce removes some claims that lapsed before an instant, and tells whether there are more.
-func (s *Store) sweepOnce(ctx context.Context, before int64) (more bool, err error) {
-	err = s.submitAlone(ctx, func(c *committer) (err error) {
-		more, err = c.removeLapsed(before)
-		return err
-	})
-	return more, err
+// lapsed goes through the index of lapses.
+type lapsed struct {
+	before int64
+	dry    bool
+	from   []byte // nil: to the end
+	n      int    // claims
 }
 
-// removeLapsed follows the index of lapses. What is found there may be out of date: a claim that was set again has
-// another place in it.
-func (c *committer) removeLapsed(before int64) (more bool, err error) {
-	it, err := c.inst.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindLapse}, UpperBound: lapseKey(nil, before, "")})
+// some goes on with some of them. What is found in the index may be out of date: a claim that was set again has another
+// place in it.
+func (l *lapsed) some(c *committer) (err error) {
+	it, err := c.inst.db.NewIter(&pebble.IterOptions{LowerBound: l.from, UpperBound: lapseKey(nil, l.before, "")})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer closeIter(it, &err)
-	n := 0
-	for ok := it.First(); ok && n < sweepAtOnce; ok = it.Next() {
-		n++
+	l.from = nil
+	n, looked := 0, 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if looked++; looked > lapsedAtOnce {
+			l.from = slices.Clone(it.Key())
+			break
+		}
 		until, key := splitLapseKey(it.Key())
 		claim, ok, err := c.inst.getClaim(key)
 		if err != nil {
-			return false, err
+			return err
 		}
-		if ok && claim.Until == until {
+		stands := ok && claim.Until == until
+		if stands {
+			n++
+		}
+		if l.dry {
+			continue
+		}
+		if stands {
 			_ = c.batch.Delete(claimKey(c.keyBuf[:0], key), nil)
 		}
 		_ = c.batch.Delete(it.Key(), nil)
 	}
-	return n == sweepAtOnce, it.Error()
+	l.n += n
+	return it.Error()
 }

@@ -32,7 +32,7 @@ type Config struct {
 	// Logger gets what an operator should know, and at level debug what Pebble says; nil is [slog.Default].
 	Logger *slog.Logger
 
-	// Now is the wall clock in Unix milliseconds, by which claims that lapsed an hour ago are removed; nil is the
+	// Now is the wall clock in Unix milliseconds, by which Lapsed knows what lapsed an hour ago; nil is the
 	// clock of the machine.
 	Now func() int64
 
@@ -129,7 +129,6 @@ func (s *Store) start(begun bool) error {
 	if !s.resume(inst) {
 		return s.explainOpen(inst.cause)
 	}
-	s.workers.Go(s.sweepLapsed)
 	return nil
 }
 

@@ -224,7 +224,7 @@ func TestForgottenTails(t *testing.T) {
 }
 
 func TestLapsedClaimsAreRemoved(t *testing.T) {
-	s := open(t, Config{Dir: "data", FS: vfs.NewMem()})
+	s := open(t, Config{Dir: "data", FS: vfs.NewMem(), Now: func() int64 { return 100 + lapsedKept.Milliseconds() }})
 	claim := func(key string, until int64, replaces uint64) {
 		t.Helper()
 		c := eventlog.Commit{Writer: newWriter(), Claims: []eventlog.Claim{{Key: key, Until: until, If: replaces}}}
@@ -238,8 +238,16 @@ func TestLapsedClaimsAreRemoved(t *testing.T) {
 	claim("eternal", eventlog.Forever, 0)
 	claim("renewed", 10, 0)
 	claim("renewed", 1000, 1)
-	if more, err := s.sweepOnce(t.Context(), 100); more || err != nil {
-		t.Fatal(more, err)
+	for i := range 2 * lapsedAtOnce {
+		claim(fmt.Sprint("many/", i), 20, 0)
+	}
+	for _, dry := range []bool{true, true, false} {
+		if n, err := s.Lapsed(t.Context(), dry); n != 2+2*lapsedAtOnce || err != nil {
+			t.Fatalf("dry %v: %d, %v", dry, n, err)
+		}
+	}
+	if n, err := s.Lapsed(t.Context(), false); n != 0 || err != nil {
+		t.Fatalf("again: %d, %v", n, err)
 	}
 	left, err := s.Claims(t.Context(), "", "", math.MaxInt)
 	if err != nil {
