@@ -98,7 +98,7 @@ func TestDecodeRefuses(t *testing.T) {
 		says       string
 	}{
 		{"a type of a later program", "\x83\x18\x63\x01\xa0", true, "type 99 version 1"},
-		{"a version of a later program", "\x83\x0d\x02\xa0", true, "type 13 version 2"},
+		{"a version of a later program", "\x83\x0d\x03\xa0", true, "type 13 version 3"},
 		{"a field that is not known", "\x83\x0d\x01\xa2\x01\x00\x09\x00", false, "type 13"},
 		{"a field twice", "\x83\x0d\x01\xa2\x01\x00\x01\x00", false, "type 13"},
 		{"no payload", "\x83\x0d\x01\xf6", false, "event 0"},
