@@ -10,12 +10,16 @@ import (
 
 // Store keeps views, each with the ends that it is true for in one piece.
 type Store interface {
-	// Load gives what is kept at key, as the last answered Save left it, and false for nothing.
+	// Load gives what is kept at key, as the last answered Save left it, and false for nothing: then the version alone
+	// counts, for the next Save.
 	Load(ctx context.Context, key string) (Kept, bool, error)
 
 	// Save replaces what is kept at key if its version is still ifVersion, 0 for nothing. Its error is ErrChanged where
 	// another stands there; after any other one nobody knows what stands. Data has at most [DataBytesMax].
 	Save(ctx context.Context, key string, data []byte, ifVersion uint64) error
+
+	// Forget removes what is kept at key. It may be repeated.
+	Forget(ctx context.Context, key string) error
 }
 
 // Kept is a view as it is kept. Version rises with every change.
@@ -72,5 +76,13 @@ func (m *Memory) Save(_ context.Context, key string, data []byte, ifVersion uint
 		return ErrChanged
 	}
 	m.kept[key] = Kept{Data: data, Version: ifVersion + 1}
+	return nil
+}
+
+// Forget implements [Store].
+func (m *Memory) Forget(_ context.Context, key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.kept, key)
 	return nil
 }

@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"internal/aws/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
 		"internal/api", "internal/sweep", "internal/views", "projections", "internal/aws/*"},
 	"internal/local/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
-		"internal/api", "internal/api/*", "internal/sweep", "internal/console", "internal/watch", "projections", "internal/local/*"},
+		"internal/api", "internal/api/*", "internal/sweep", "internal/views", "internal/console", "internal/watch", "projections", "internal/local/*"},
 
 	// It verifies a store from outside the broker, and so needs to know what the broker keeps.
 	"internal/local/audit": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "internal/broker",

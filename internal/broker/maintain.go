@@ -89,6 +89,9 @@ func (b *Broker) bury(ctx context.Context, r *record, keep History) error {
 			}
 		}
 	}
+	if err := b.Buried(ctx, r.ID, int(r.Shards)); err != nil {
+		return storeFault(err)
+	}
 	_, err := b.change(ctx, r.ID, func(r *record) ([]eventlog.Claim, error) {
 		r.Settings.Status = events.Shredded
 		r.Ring = envelope.Ring{}

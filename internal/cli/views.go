@@ -92,9 +92,9 @@ into it by the next change. A view that was right before has the same bytes afte
 			bar := v.begin(-1, "entries", false)
 			var errs []error
 			for _, p := range projections.All() {
-				f := &views.Follower{Log: d.Log, Store: d.Views, Projection: p}
+				f := &views.Follower{Log: d.Log, Store: d.Views}
 				for _, name := range shards {
-					if err := f.Rebuild(ctx, name, func(n int) { entries += n; bar.add(n) }); err != nil {
+					if err := f.Rebuild(ctx, name, p, func(n int) { entries += n; bar.add(n) }); err != nil {
 						errs = append(errs, err)
 						continue
 					}

@@ -14,20 +14,9 @@ import (
 // Views brings up to date every view that is behind its shard, since the last wake-up may be the one that was lost. It is
 // due every few minutes.
 var Views = Chore{"sweep-views", func(ctx context.Context, s Site) error {
-	var all []*views.Follower
-	for _, p := range projections.All() {
-		all = append(all, &views.Follower{Log: s.Broker.Log, Store: s.Views, Projection: p})
-	}
+	f := &views.Follower{Log: s.Broker.Log, Store: s.Views, Projections: projections.All()}
 	return Shards(ctx, s.Broker.Log, func(name projections.Shard) error {
-		reach, err := views.Reach(ctx, s.Broker.Log, name)
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, f := range all {
-			errs = append(errs, f.Wake(ctx, name, reach))
-		}
-		return errors.Join(errs...)
+		return f.CatchUp(ctx, name)
 	})
 }}
 

@@ -40,7 +40,7 @@ func BenchmarkRebuild(b *testing.B) {
 		b.Run(p.View, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				data, err := (&views.Follower{Log: w.log, Store: w.store, Projection: p}).Make(w.ctx, name, nil)
+				data, err := (&views.Follower{Log: w.log, Store: w.store}).Make(w.ctx, name, p, nil)
 				w.must(err)
 				b.ReportMetric(float64(len(data)), "B/view")
 				b.ReportMetric(float64(entries)/b.Elapsed().Seconds(), "entries/s")

@@ -61,7 +61,7 @@ func TestStream(t *testing.T) {
 		for _, p := range projections.All() {
 			k, _, err := d.Views.Load(t.Context(), name.Key(p.View))
 			c.must(err)
-			made, err := (&views.Follower{Log: unsnapshotted{d.Log}, Store: d.Views, Projection: p}).Make(t.Context(), name, nil)
+			made, err := (&views.Follower{Log: unsnapshotted{d.Log}, Store: d.Views}).Make(t.Context(), name, p, nil)
 			c.must(err)
 			if !bytes.Equal(k.Data, made) {
 				t.Errorf("%s is not what a full replay gives", name.Key(p.View))

@@ -25,10 +25,22 @@ func (s *Store) Load(ctx context.Context, key string) (projections.Kept, bool, e
 	}
 	f := fields{item: it}
 	k := projections.Kept{Data: f.bytes("d"), Version: f.unsigned("v", true)}
+	forgotten := f.unsigned("x", false) != 0
 	if f.err != nil {
 		return projections.Kept{}, false, fmt.Errorf("view %s: %w", key, f.err)
 	}
+	if forgotten {
+		return projections.Kept{Version: k.Version}, false, nil
+	}
 	return k, true, nil
+}
+
+// Forget implements [projections.Store]. The item goes when DynamoDB gets to it, which may be days later.
+func (s *Store) Forget(ctx context.Context, key string) error {
+	if err := s.expire(ctx, s.tables.Views, viewKey(key), expiry(s.now())); err != nil {
+		return fmt.Errorf("forget view %s: %w", key, err)
+	}
+	return nil
 }
 
 // Save implements [projections.Store].

@@ -6,6 +6,7 @@ import (
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/watch"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // Backing is where a server keeps everything, and the broker that works there. The server closes it at its end.
@@ -19,7 +20,10 @@ type Backing struct {
 	Disk    watch.Disk // nil where nothing is kept on this machine
 	// Tick and Maintain do what time must do, several times a second and every minute.
 	Tick, Maintain func(context.Context) error
-	Close          func() error
+	// Follow keeps views until ctx ends; nil: nobody does here.
+	Follow func(ctx context.Context)
+	Views  projections.Store // where they are
+	Close  func() error
 	// Shared says that anybody may come to have keys elsewhere, so that callers are verified from the start.
 	Shared bool
 	// Place says where the data lies, and Manage which command makes access keys, for the greeting.

@@ -35,8 +35,9 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 			s.Close()
 		}
 	}()
+	v := newFollowing(s, c.Logger)
 	b, err := broker.New(broker.Config{Log: s, Keys: k, ReceiptKey: k.Secret("receipt"), Now: clock.now, Rand: rand.Reader,
-		Deployment: Deployment, Shards: max(1, c.Shards), Exclusive: true, Ready: s.Ready, Logger: c.Logger, Meter: w})
+		Deployment: Deployment, Shards: max(1, c.Shards), Exclusive: true, Ready: s.Ready, Logger: c.Logger, Meter: w, Reached: v.Reached, Buried: v.buried})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,8 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Maintain: maintain, Close: s.Close,
+	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Maintain: maintain,
+		Follow: v.follow, Views: s, Close: s.Close,
 		Place:  data + " (sealed; the key is " + filepath.Join(data, KeyFile) + ")",
 		Manage: "leaselog keys create --data " + c.Data}, nil
 }

@@ -1,0 +1,68 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/local/store"
+	"github.com/leaselog/leaselog/internal/sweep"
+	"github.com/leaselog/leaselog/internal/views"
+	"github.com/leaselog/leaselog/projections"
+)
+
+// following keeps the views of an embedded store, from the commits that the broker tells of. Snapshots are none of them:
+// the broker makes those itself.
+type following struct {
+	*views.Keeper
+	store  *store.Store
+	logger *slog.Logger
+}
+
+func newFollowing(s *store.Store, logger *slog.Logger) *following {
+	f := &views.Follower{Log: s, Store: s, Projections: []projections.Projection{projections.Depth, projections.Traffic, projections.Redrive}}
+	return &following{views.NewKeeper(f, logger), s, logger}
+}
+
+// lookEvery is the time between two looks for what nobody told of: commits that took effect while nobody waited any more.
+const lookEvery = 10 * time.Minute
+
+// follow keeps views until ctx ends. It begins with those that a stop or a crash has left behind their log.
+func (v *following) follow(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { v.Run(ctx) })
+	defer all.Wait()
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if err := sweep.Shards(ctx, v.store, func(name projections.Shard) error { return v.look(ctx, name) }); err != nil && ctx.Err() == nil {
+			v.logger.Warn("not all views could be compared with the log", "error", err)
+		}
+		t.Reset(lookEvery)
+	}
+}
+
+func (v *following) look(ctx context.Context, name projections.Shard) error {
+	reach, err := views.Reach(ctx, v.store, name)
+	if err == nil {
+		v.Reached(name, reach)
+	}
+	return err
+}
+
+// buried removes the views of a queue that is gone for good.
+func (v *following) buried(ctx context.Context, queue events.QueueID, shards int) error {
+	for i := range shards {
+		if err := v.Forget(ctx, projections.Shard{Queue: queue, Index: i}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
