@@ -48,6 +48,9 @@ type Projection struct {
 // list equal.
 func All() []Projection { return []Projection{Depth, Traffic, Redrive, Snapshots} }
 
+// Embedded lists those that a server keeps for its embedded store: its broker, alone there, makes the snapshots itself.
+func Embedded() []Projection { return []Projection{Depth, Traffic, Redrive} }
+
 // Fold makes the view of one shard. The ledger is folded first, up to its end, and then the message stream, so that a
 // message that the ledger names is there. A fold that stands on the state is given each entry after the state has taken it.
 type Fold interface {

@@ -52,7 +52,8 @@ var mayImport = map[string][]string{
 	"internal/local/audit": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "internal/broker",
 		"internal/local/store"},
 	// Administration of a data directory: the server's socket, or the store itself.
-	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/local/store", "internal/local/keys"},
+	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/sweep", "internal/views", "projections",
+		"internal/local/store", "internal/local/keys"},
 
 	"functions/*":  {"internal/aws/host", "internal/api/*", "internal/sweep", "projections"},
 	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*", "internal/aws/*", "internal/sweep", "internal/watch", "internal/views", "projections"},

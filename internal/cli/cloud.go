@@ -17,6 +17,7 @@ import (
 	"github.com/leaselog/leaselog/internal/local/host"
 	"github.com/leaselog/leaselog/internal/sweep"
 	metrics "github.com/leaselog/leaselog/internal/watch"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // backing are the flags that say where everything is kept: in a data directory, or in AWS.
@@ -118,7 +119,7 @@ func (b *backing) command(name string) string {
 	return text
 }
 
-// administration opens what the commands about keys and accounts act on.
+// administration opens what the commands about keys, accounts and views act on.
 func (b *backing) administration(cmd *cobra.Command, create bool) (*admin.Client, error) {
 	remote, err := b.remote(cmd)
 	if err != nil {
@@ -131,5 +132,5 @@ func (b *backing) administration(cmd *cobra.Command, create bool) (*admin.Client
 	if err != nil {
 		return nil, err
 	}
-	return admin.Over(d.Directory, func() error { d.Close(); return nil }), nil
+	return admin.Over(d.Directory, admin.Views{Log: d.Log, Store: d.Views, Projections: projections.All(), Now: d.Now}, func() error { d.Close(); return nil }), nil
 }

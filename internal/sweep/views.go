@@ -23,6 +23,20 @@ var Views = Chore{"sweep-views", func(ctx context.Context, s Site) error {
 // Shards calls f for each shard of every queue that is not deleted. An error of f does not keep the others from their
 // turn; those are in the answer together.
 func Shards(ctx context.Context, log eventlog.Log, f func(projections.Shard) error) error {
+	return Queues(ctx, log, func(q broker.Registered) error {
+		var errs []error
+		for i := range q.Shards {
+			if err := ctx.Err(); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			errs = append(errs, f(projections.Shard{Queue: q.ID, Index: i}))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Queues calls f for each queue that is not deleted, as Shards does.
+func Queues(ctx context.Context, log eventlog.Log, f func(broker.Registered) error) error {
 	const page = 100
 	var errs []error
 	for after := ""; ; {
@@ -32,19 +46,13 @@ func Shards(ctx context.Context, log eventlog.Log, f func(projections.Shard) err
 		}
 		for _, c := range claims {
 			after = c.Key
-			r, err := broker.ReadRegistered(c.Value)
-			if err != nil || r.Gone() {
-				errs = append(errs, err)
-				continue
+			q, err := broker.ReadRegistered(c.Value)
+			if err == nil && !q.Gone() {
+				err = f(q)
 			}
-			for i := range r.Shards {
-				if err := ctx.Err(); err != nil {
-					return errors.Join(append(errs, err)...)
-				}
-				errs = append(errs, f(projections.Shard{Queue: r.ID, Index: i}))
-			}
+			errs = append(errs, err)
 		}
-		if len(claims) < page {
+		if err := ctx.Err(); err != nil || len(claims) < page {
 			return errors.Join(errs...)
 		}
 	}

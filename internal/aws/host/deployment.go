@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
-	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/aws/keys"
@@ -78,19 +77,6 @@ func open(ctx context.Context, c Config, log eventlog.Log, views projections.Sto
 func (d *Deployment) Services() api.Services {
 	marker := d.root.derive("marker")
 	return api.Services{Broker: d.Broker, Auth: d.Verifier, Tokens: d.Verifier, Region: d.Region, Secret: marker[:], Logger: d.Logger, Failed: d.Failed}
-}
-
-// FindQueue gives the id of a queue by its id or its name. Faults: NotFound.
-func (d *Deployment) FindQueue(ctx context.Context, account, queue string) (events.QueueID, error) {
-	ref := broker.Ref{Account: account, Name: queue}
-	if id, ok := events.ParseUUID(queue); ok {
-		ref = broker.Ref{Account: account, ID: id}
-	}
-	q, err := d.Broker.Find(ctx, ref)
-	if err != nil {
-		return events.QueueID{}, err
-	}
-	return q.ID, nil
 }
 
 // Healthy says why the tables cannot be reached, or nil.

@@ -1,4 +1,4 @@
-// Package admin manages accounts and access keys of a data directory: through the socket of the server that runs on it,
+// Package admin manages accounts, access keys and views of a data directory: through the socket of the server that runs on it,
 // or on its store where none runs. Both ways lead to the same handler.
 //
 // There is no password: who may use the files may manage the keys. The socket has mode 0600, as the key file has.
@@ -45,9 +45,10 @@ type documents struct {
 	Policies [][]byte `json:"policies"`
 }
 
-// Handler serves a directory. created is called after a key was made.
-func Handler(d *auth.Directory, created func()) http.Handler {
+// Handler serves a directory and views. created is called after a key was made.
+func Handler(d *auth.Directory, v Views, created func()) http.Handler {
 	m := http.NewServeMux()
+	v.serve(m)
 	on(m, "POST /accounts", func(r *http.Request, in named) (any, error) { return d.CreateAccount(r.Context(), in.Handle) })
 	on(m, "GET /accounts", func(r *http.Request, _ none) (any, error) { return d.Accounts(r.Context()) })
 	on(m, "DELETE /accounts/{ref}", func(r *http.Request, _ none) (any, error) {
@@ -103,6 +104,7 @@ func on[In any](m *http.ServeMux, route string, serve func(*http.Request, In) (a
 			}
 		}
 		out, err := serve(r, in)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTimeout)) // what was asked for may have taken long
 		if err != nil {
 			fail(w, err)
 			return

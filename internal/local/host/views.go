@@ -13,8 +13,7 @@ import (
 	"github.com/leaselog/leaselog/projections"
 )
 
-// following keeps the views of an embedded store, from the commits that the broker tells of. Snapshots are none of them:
-// the broker makes those itself.
+// following keeps the views of an embedded store, from the commits that the broker tells of.
 type following struct {
 	*views.Keeper
 	store  *store.Store
@@ -22,7 +21,7 @@ type following struct {
 }
 
 func newFollowing(s *store.Store, logger *slog.Logger) *following {
-	f := &views.Follower{Log: s, Store: s, Projections: []projections.Projection{projections.Depth, projections.Traffic, projections.Redrive}}
+	f := &views.Follower{Log: s, Store: s, Projections: projections.Embedded()}
 	return &following{views.NewKeeper(f, logger), s, logger}
 }
 
