@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/keys"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // kind is a sort of queue that every use case is tested with.
@@ -37,6 +39,9 @@ type world struct {
 	edit    []func(*Config)
 	b       *Broker // the first one
 	brokers []*Broker
+	mu      sync.Mutex
+	told    map[projections.Shard]projections.Ends // by Reached
+	buried  map[events.QueueID]int                 // how many shards
 }
 
 // inWorld runs a test in a bubble, with one broker, and checks log and states at its end.
@@ -63,7 +68,8 @@ func openKeys(t testing.TB) *keys.Keys {
 
 func newWorld(t testing.TB, k *keys.Keys, edit ...func(*Config)) *world {
 	mem := eventlog.NewMemory()
-	w := &world{t: t, ctx: context.Background(), mem: mem, log: eventlogtest.NewFaulty(mem), keys: k, edit: edit}
+	w := &world{t: t, ctx: context.Background(), mem: mem, log: eventlogtest.NewFaulty(mem), keys: k, edit: edit,
+		told: map[projections.Shard]projections.Ends{}, buried: map[events.QueueID]int{}}
 	w.b = w.another()
 	return w
 }
@@ -72,7 +78,12 @@ func newWorld(t testing.TB, k *keys.Keys, edit ...func(*Config)) *world {
 func (w *world) another(edit ...func(*Config)) *Broker {
 	w.t.Helper()
 	c := Config{Log: w.log, Keys: w.keys, Rand: rand.Reader, Deployment: "test", Exclusive: true, ReceiptKey: w.keys.Secret("receipts"),
-		Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }}
+		Now:     func() events.Instant { return events.Instant(time.Now().UnixMilli()) },
+		Reached: w.reached,
+		Buried: func(_ context.Context, q events.QueueID, shards int) error {
+			w.buried[q] = shards
+			return nil
+		}}
 	for _, e := range append(slices.Clone(w.edit), edit...) {
 		e(&c)
 	}
@@ -88,6 +99,13 @@ func onShards(shards int) func(*Config) { return func(c *Config) { c.Shards = sh
 func shared(c *Config)                  { c.Exclusive = false }
 func seconds(n uint32) *uint32          { return &n }
 func (w *world) now() events.Instant    { return w.b.Now() }
+
+func (w *world) reached(s projections.Shard, ends projections.Ends) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := w.told[s]
+	w.told[s] = projections.Ends{Ledger: max(told.Ledger, ends.Ledger), Messages: max(told.Messages, ends.Messages)}
+}
 
 // end stops the brokers and compares what each kept with what a new one reads.
 func (w *world) end() {
@@ -130,6 +148,10 @@ func (w *world) sameAsCold(b *Broker) {
 
 func (w *world) compare(h *handle, kept *runner) {
 	w.t.Helper()
+	ends := projections.Ends{Ledger: uint64(kept.ledgerTail), Messages: kept.sender.Tail}
+	if told := w.told[projections.Shard{Queue: h.id, Index: kept.index}]; kept.b.Exclusive && told != ends {
+		w.t.Errorf("shard %d: it is told that the log reaches %+v, and it reaches %+v", kept.index, told, ends)
+	}
 	cold := newShard(h, kept.index)
 	if err := cold.load(w.ctx); err != nil {
 		w.t.Errorf("a cold start: %v", err)

@@ -36,8 +36,9 @@ type turn struct {
 }
 
 const (
-	// KeeperPause is the time between two makings of the same views under load, and KeeperPauseMax the longest one.
-	KeeperPause    = 250 * time.Millisecond
+	// KeeperPause is the time between two makings of the same views under load.
+	KeeperPause = 250 * time.Millisecond
+	// KeeperPauseMax is the longest rest after a making that took long.
 	KeeperPauseMax = 5 * time.Second
 
 	restShare = 24 // times as long as work took is rest
