@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 
+	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/broker"
 )
@@ -44,7 +45,13 @@ func (c *call) receiveMessages() error {
 	if in.messages != nil {
 		most = int(*in.messages)
 	}
-	got, err := c.h.Broker.Receive(c.once(), broker.Receive{
+	ctx := c.once()
+	if in.wait == nil && c.queue.Settings.WaitSeconds > 0 || in.wait != nil && *in.wait > 0 {
+		var end func()
+		ctx, end = api.Attended(ctx)
+		defer end()
+	}
+	got, err := c.h.Broker.Receive(ctx, broker.Receive{
 		Queue: c.queue.ID, Max: most, LeaseSeconds: in.visibility, WaitSeconds: in.wait,
 		BytesMax: answerBytesMax, Encoded: deliveryBytes,
 	})

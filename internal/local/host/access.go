@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
@@ -107,20 +109,28 @@ func (h *Host) closeAdmin(ctx context.Context) {
 	}
 }
 
-// listen takes the address, with TLS where there is a certificate.
+// bind takes the address, with TLS where there is a certificate.
 func (h *Host) bind() (net.Listener, error) {
-	if h.TLSCert == "" {
-		if !h.loopback() {
-			h.Logger.Warn("this address is served without TLS: tokens, secrets and messages can be read on the way; use --tls-cert and --tls-key, or a proxy that has TLS",
-				"listen", h.Listen)
+	var secure *tls.Config
+	if h.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey)
+		if err != nil {
+			return nil, err
 		}
-		return net.Listen("tcp", h.Config.Listen)
+		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	} else if !h.loopback() {
+		h.Logger.Warn("this address is served without TLS: tokens, secrets and messages can be read on the way; use --tls-cert and --tls-key, or a proxy that has TLS",
+			"listen", h.Listen)
 	}
-	pair, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey)
+	l, err := net.Listen("tcp", h.Config.Listen)
 	if err != nil {
 		return nil, err
 	}
-	return tls.Listen("tcp", h.Config.Listen, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	l = frugalListener{netutil.LimitListener(l, connectionsMax)}
+	if secure != nil { // over the frugal one: a TLS connection does not outlive a write that met a deadline
+		l = tls.NewListener(l, secure)
+	}
+	return l, nil
 }
 
 // Unlocked says whether the server started in development mode: any credentials are taken.

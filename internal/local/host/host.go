@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/leaselog/leaselog/internal/api/rest"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/watch"
@@ -144,7 +142,7 @@ func (h *Host) listen(api http.Handler) (err error) {
 }
 
 func (h *Host) serving(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
+	return &http.Server{Handler: handler, ConnContext: attended, ReadTimeout: requestTimeout, WriteTimeout: responseTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug)}
 }
 
@@ -179,7 +177,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.chores.Go(func() { h.beside.Serve(h.aside) }) // until close
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- h.server.Serve(coarseListener{netutil.LimitListener(h.listener, connectionsMax)}) }()
+	go func() { failed <- h.server.Serve(h.listener) }()
 	var err error
 	select {
 	case <-ctx.Done():

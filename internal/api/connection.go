@@ -1,0 +1,32 @@
+package api
+
+import "context"
+
+// Connection tells when its caller leaves, for a host whose requests do not learn it by themselves.
+type Connection interface {
+	// Watch calls left, at most once, when the caller closes the connection before stop is called. stop returns when
+	// left will not be called any more; it must be called before the request is answered.
+	Watch(left func()) (stop func())
+}
+
+type connectionKey struct{}
+
+// WithConnection gives the context of a connection's requests.
+func WithConnection(ctx context.Context, c Connection) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// Attended gives a context for a request that waits: it ends when the caller leaves. end must be called before the
+// request is answered.
+func Attended(ctx context.Context) (_ context.Context, end func()) {
+	c, ok := ctx.Value(connectionKey{}).(Connection)
+	if !ok {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := c.Watch(cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
