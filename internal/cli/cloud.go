@@ -24,6 +24,7 @@ import (
 type backing struct {
 	store, data       string
 	stack, deployment string
+	keepViews         bool // a server keeps views by the deployment's stream
 }
 
 const (
@@ -47,7 +48,7 @@ func (b *backing) flags(cmd *cobra.Command) {
 
 // remote says whether the flags name a deployment in AWS. Flags that mean nothing where they stand are refused.
 func (b *backing) remote(cmd *cobra.Command) (bool, error) {
-	idle := []string{"stack", "deployment"}
+	idle := []string{"stack", "deployment", "keep-views"}
 	switch b.store {
 	case embedded:
 	case dynamodb:
@@ -98,11 +99,21 @@ func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch
 			return d.Healthy(ctx)
 		}
 		s := d.Services()
+		var follow func(context.Context)
+		if b.keepViews {
+			follow = func(ctx context.Context) {
+				if err := d.Follow(ctx, b.stack+"-changes"); err != nil {
+					c.Logger.Warn("views are kept by others, a moment later", "error", err)
+				}
+			}
+		}
 		return &host.Backing{Broker: d.Broker, Directory: d.Directory, Secret: [32]byte(s.Secret), Region: d.Region, Healthy: healthy,
 			Tick: d.Broker.Tick,
 			Maintain: func(ctx context.Context) error {
 				return sweep.Expired.Run(ctx, sweep.Site{Broker: d.Broker, Views: d.Views})
 			},
+			Follow: follow,
+			Views:  d.Views,
 			Close:  func() error { return nil }, // the server has closed the broker, and nothing else is open
 			Shared: true,
 			Place:  fmt.Sprintf("the DynamoDB tables %s-log, -claims and -views in %s (sealed; the key is KMS' alias/%s)", b.stack, d.AWS.Region, b.stack),

@@ -171,6 +171,16 @@ func (f *Follower) Forget(ctx context.Context, name projections.Shard) error {
 	return errors.Join(errs...)
 }
 
+// Bury forgets the views of a queue that is gone.
+func (f *Follower) Bury(ctx context.Context, queue events.QueueID, shards int) error {
+	for i := range shards {
+		if err := f.Forget(ctx, projections.Shard{Queue: queue, Index: i}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // advance reads on for those views that are behind, makes them and saves them. What fails is noted in each.
 func (f *Follower) advance(ctx context.Context, s *shard, behind []*view, reach projections.Ends) {
 	var open []*view

@@ -20,6 +20,7 @@ import (
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
+	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
 )
 
@@ -56,13 +57,14 @@ func openStore(c Config) (*store.Store, error) {
 		Now: func() time.Time { return time.UnixMilli(int64(c.Now())) }})
 }
 
-func open(ctx context.Context, c Config, log eventlog.Log, views projections.Store, k *keys.Keys) (_ *Deployment, err error) {
-	d := &Deployment{Config: c, Log: log, Views: views}
+func open(ctx context.Context, c Config, log eventlog.Log, kept projections.Store, k *keys.Keys) (_ *Deployment, err error) {
+	d := &Deployment{Config: c, Log: log, Views: kept}
 	if d.root, err = d.readRoot(ctx, k); err != nil {
 		return nil, fmt.Errorf("opening deployment %s: %w", c.Deployment, err)
 	}
 	if d.Broker, err = broker.New(broker.Config{Log: log, Keys: k, ReceiptKey: d.root.derive("receipt"), Now: c.Now, Rand: c.Rand,
-		Deployment: c.Deployment, Shards: c.Shards, Unattended: c.Unattended, Packed: true, CommitItems: store.ItemsMax, Logger: c.Logger, Meter: c.Meter}); err != nil {
+		Deployment: c.Deployment, Shards: c.Shards, Unattended: c.Unattended, Packed: true, CommitItems: store.ItemsMax, Logger: c.Logger, Meter: c.Meter,
+		Buried: (&views.Follower{Store: kept, Projections: projections.All()}).Bury}); err != nil {
 		return nil, err
 	}
 	if d.Directory, err = auth.NewDirectory(auth.Config{Log: log, Secret: d.root.derive("auth"), Now: c.Now, Rand: c.Rand,
