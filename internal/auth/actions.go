@@ -29,6 +29,7 @@ var (
 	ListMoves                    = Action{Name: "queue:ListMoves"}
 	DescribeMove                 = Action{Name: "queue:DescribeMove"}
 	CancelMove                   = Action{Name: "queue:CancelMove"}
+	ListHistory                  = Action{Name: "queue:ListHistory"}
 	ChangeMessageVisibility      = Action{Name: "queue:ChangeMessageVisibility"}
 	ChangeMessageVisibilityBatch = Action{Name: "queue:ChangeMessageVisibility", Batch: "queue:ChangeMessageVisibilityBatch"}
 )
@@ -36,7 +37,7 @@ var (
 // Actions lists them all.
 var Actions = []Action{CreateQueue, ListQueues, DescribeQueue, UpdateQueue, DeleteQueue, PurgeQueue, SendMessage, SendMessageBatch,
 	ReceiveMessages, PeekMessages, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch,
-	StartMove, ListMoves, DescribeMove, CancelMove}
+	StartMove, ListMoves, DescribeMove, CancelMove, ListHistory}
 
 // ours is the prefix of the actions that this server knows all of.
 const ours = "queue:"

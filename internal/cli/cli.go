@@ -74,7 +74,7 @@ checks work on its data directory. "leaselog doctor" says what is wrong when one
 	f.BoolVar(&p.options.json, "json", false, "print JSON, one object a line (see leaselog help json)")
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(&cobra.Group{ID: groupQueues, Title: "Queues and messages:"}, &cobra.Group{ID: groupServer, Title: "The server:"})
-	grouped(root, groupQueues, p.queue(), p.send(), p.receive(), p.ack(), p.extend(), p.release(), p.peek(), p.redrive(), p.move())
+	grouped(root, groupQueues, p.queue(), p.send(), p.receive(), p.ack(), p.extend(), p.release(), p.peek(), p.history(), p.redrive(), p.move())
 	grouped(root, groupServer, p.serve(), p.keys(), p.accounts(), p.views(), p.check(), p.doctor())
 	root.AddCommand(p.man(), exitCodesTopic(), environmentTopic(), jsonTopic())
 	return root

@@ -31,6 +31,8 @@ later versions, and never change their meaning:
   ack, extend, release                   receipt_handle, and error and message where it was refused
   peek                                   id, crn, queue_id, body, attributes, visibility, receive_count, body_bytes, message_group_id,
                                          enqueued_at, visible_at, expires_at, first_received_at, moved_from
+  history                                queue_id, queue, event, at, shard, position, ledger_position, lease_id, visible_at, receive_count,
+                                         reason, moved_to, moved_from
   move                                   moved, duplicates, failed, uncertain
   redrive start, status, cancel, list    the task: id, queue_id, target, state, rate_per_second, total, moved, skipped, failed, waiting,
                                          reason, started_at, updated_at, ended_at; of a dry run the counts alone

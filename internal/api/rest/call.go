@@ -24,7 +24,7 @@ type call struct {
 	r      *http.Request
 	op     *operation
 	ref    string // the path's {queue_id}, decoded
-	move   string // the path's {move_id}
+	item   string // the path's {move_id} or {message_id}
 	id     [36]byte
 	caller auth.Caller
 	queue  *broker.Queue // for an operation inQueue
@@ -92,7 +92,7 @@ func (c *call) end() {
 	clear(c.sends[:cap(c.sends)])
 	clear(c.leases[:cap(c.leases)])
 	clear(c.extends[:cap(c.extends)])
-	c.w, c.r, c.op, c.ref, c.move, c.queue, c.sent = nil, nil, nil, "", "", nil, false
+	c.w, c.r, c.op, c.ref, c.item, c.queue, c.sent = nil, nil, nil, "", "", nil, false
 	c.key, c.reached, c.torn = "", false, false
 	c.caller, c.receive, c.served = auth.Caller{}, receiveInput{}, api.Served{}
 	c.body, c.out = keep(c.body), keep(c.out)
@@ -132,7 +132,7 @@ func (c *call) run() error {
 	if !m.Found {
 		return unrouted(c.r.Method, m.Allow)
 	}
-	c.op, c.ref, c.move = m.Value, m.Params[0], m.Params[1]
+	c.op, c.ref, c.item = m.Value, m.Params[0], m.Params[1]
 	if c.op.access == tokens || c.op.access == revocation {
 		c.w = watched{c.w, &c.served}
 	}

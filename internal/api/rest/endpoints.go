@@ -12,6 +12,7 @@ const (
 	extensionPath = "/x"
 	movesPath     = extensionPath + queuePath + "/moves"
 	movePath      = movesPath + "/{move_id}"
+	historyPath   = extensionPath + messagesPath + "/{message_id}/history"
 	queuesPath    = "/v1/queues"
 	queuePath     = "/v1/queues/{queue_id}"
 	messagesPath  = "/v1/queues/{queue_id}/messages"
@@ -67,6 +68,7 @@ func operations() []*operation {
 		changeMessageVisibility, changeMessageVisibilityBatch,
 		createToken, revokeToken,
 		startMove, listMoves, describeMove, cancelMove,
+		listHistory,
 	}
 }
 
@@ -101,4 +103,5 @@ var (
 	ListMoves                    = listMoves.endpoint()
 	DescribeMove                 = describeMove.endpoint()
 	CancelMove                   = cancelMove.endpoint()
+	ListHistory                  = listHistory.endpoint()
 )

@@ -31,6 +31,8 @@ type fake struct {
 	updated  broker.UpdateQueue
 	asked    broker.StartMove
 	moves    *broker.MoveTask
+	life     *broker.Life // of every message
+	lifeOf   broker.LifeOf
 }
 
 type held struct {
@@ -347,6 +349,13 @@ func (f *fake) ListMoves(_ context.Context, l broker.ListMoves) (all []*broker.M
 		all = append(all, f.moves)
 	}
 	return all, len(all) > 0, f.err
+}
+
+func (f *fake) Life(_ context.Context, q broker.LifeOf) (*broker.Life, error) {
+	if f.lifeOf = q; f.life == nil {
+		return nil, fault.New(fault.NotFound, "there is no such message")
+	}
+	return f.life, f.err
 }
 
 func (f *fake) CancelMove(ctx context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error) {

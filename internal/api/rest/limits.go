@@ -29,6 +29,8 @@ const (
 	peekDefault, peekMax = 10, 100
 	// A page of move tasks, which are ours.
 	movesDefault, movesMax = 50, 100
+	// A page of what happened to a message.
+	historyDefault, historyMax = 100, 1000
 
 	// depthMax is where a count of messages stops (section 4.4).
 	depthMax = 10000

@@ -77,9 +77,9 @@ func (c *call) cancelMove() error {
 }
 
 func (c *call) moveID() (broker.TaskID, error) {
-	id, ok := events.ParseUUID(c.move)
+	id, ok := events.ParseUUID(c.item)
 	if !ok {
-		return broker.TaskID{}, fault.New(fault.NotFound, "there is no move task %q of this queue", shorten(c.move))
+		return broker.TaskID{}, fault.New(fault.NotFound, "there is no move task %q of this queue", shorten(c.item))
 	}
 	return broker.TaskID(id), nil
 }

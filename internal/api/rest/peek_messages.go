@@ -124,12 +124,8 @@ func (c *call) row(b []byte, r *broker.Row) []byte {
 
 // appendOrigin writes where a moved message came from, which is ours.
 func appendOrigin(b []byte, o *events.Origin) []byte {
-	reason := "received_too_often"
-	if o.Reason == events.Redriven {
-		reason = "redrive"
-	}
 	b = uuid(append(b, `,"moved_from":{`...), "queue_id", o.Queue)
-	b = text(append(b, ','), "reason", reason)
+	b = text(append(b, ','), "reason", moveReason(o.Reason))
 	b = number(append(b, ','), "receive_count", uint64(o.Receives))
 	if o.Lease != (events.LeaseID{}) {
 		b = text(append(b, ','), "lease_id", hex.EncodeToString(o.Lease[:]))

@@ -238,6 +238,18 @@ func (r *real) moves() {
 	r.want(r.call("GET", m+"?limit=1", "", 200), "moves.0.id", id)
 	r.want(r.call("POST", m+"/"+id+"/cancel", "", 200), "move.state", "cancelled")
 	r.want(r.call("GET", "/v1/queues/orders/messages", "", 200), "messages.0.body", "poison", "messages.0.receive_count", "0", "messages.0.moved_from.reason", "redrive")
+	message := get(r.call("GET", "/v1/queues/orders/messages", "", 200), "messages.0.id")
+	h := "/x/v1/queues/orders/messages/" + message + "/history"
+	orders, dead := get(r.call("GET", "/v1/queues/orders", "", 200), "queue.id"), get(r.call("GET", "/v1/queues/dead", "", 200), "queue.id")
+	r.want(r.call("GET", h, "", 200), "message_id", message, "queue_id", orders, "history.0.event", "sent", "history.1.event", "leased", "history.1.receive_count", "1",
+		"history.2.event", "lease_ended", "history.3.event", "moved", "history.3.reason", "received_too_often", "history.3.moved_to", dead,
+		"history.4.event", "arrived", "history.4.moved_from", dead, "meta.has_more", "false")
+	next := get(r.call("GET", h+"?limit=1", "", 200), "meta.marker")
+	r.want(r.call("GET", h+"?limit=1000&marker="+next, "", 200), "history.0.event", "leased")
+	r.call("GET", strings.Replace(h, "orders", "dead", 1)+"?marker="+next, "", 400)
+	r.want(r.call("GET", strings.Replace(h, "orders", "dead", 1), "", 200), "history.1.event", "leased", "history.3.event", "moved", "history.3.reason", "redrive")
+	r.call("GET", "/x/v1/queues/orders/messages/"+orders+"/history", "", 404)
+	r.call("GET", "/x/v1/queues/orders/messages/none/history", "", 404)
 	r.want(r.call("POST", m, `{"target":"orders","rate_per_second":5}`, 201), "move.target.name", "orders", "move.rate_per_second", "5")
 }
 

@@ -33,6 +33,7 @@ type Broker interface {
 	StartMove(ctx context.Context, s broker.StartMove) (*broker.MoveTask, error)
 	PreviewMove(ctx context.Context, s broker.StartMove) (*broker.MoveTask, error)
 	Move(ctx context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error)
+	Life(ctx context.Context, q broker.LifeOf) (*broker.Life, error)
 	ListMoves(ctx context.Context, l broker.ListMoves) (tasks []*broker.MoveTask, more bool, err error)
 	CancelMove(ctx context.Context, id events.QueueID, task broker.TaskID) (*broker.MoveTask, error)
 	ResolveKey(ctx context.Context, ref string) (broker.Key, error)

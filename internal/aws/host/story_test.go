@@ -33,7 +33,7 @@ var steps = []struct {
 	status int
 }{
 	{"create-token", 200}, {"create-queue", 201}, {"list-queues", 200}, {"describe-queue", 200}, {"update-queue", 200}, {"send-message", 200},
-	{"send-message-batch", 200}, {"peek-messages", 200}, {"start-move", 201}, {"list-moves", 200},
+	{"send-message-batch", 200}, {"peek-messages", 200}, {"list-history", 200}, {"start-move", 201}, {"list-moves", 200},
 	{"describe-move", 200}, {"cancel-move", 200}, {"receive-messages", 200}, {"change-message-visibility", 204},
 	{"change-message-visibility-batch", 200}, {"delete-message", 204}, {"delete-message-batch", 200}, {"purge-queue", 200}, {"delete-queue", 204},
 	{"revoke-token", 204},
@@ -62,33 +62,52 @@ func (c *cloud) story(queue string) *story {
 func (s *story) tell() map[string]response {
 	s.Helper()
 	answers := map[string]response{}
-	receipts, task := []string{"", "", ""}, ""
+	words := map[string]string{"TOKEN_TO_REVOKE": "llt.none", "RECEIPT_HANDLE_1": "", "RECEIPT_HANDLE_2": "", "RECEIPT_HANDLE_3": ""}
 	for _, step := range steps {
-		revoked := "llt.none"
-		if text := answers["create-token"].Body; text != "" {
-			revoked = field[string](s, text, "access_token")
-		}
-		e := s.event(step.name, "Bearer TOKEN", "Bearer "+s.token, "TOKEN_TO_REVOKE", revoked,
-			"ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", base64.StdEncoding.EncodeToString([]byte(s.pair.ID+":"+s.pair.Secret)),
-			"RECEIPT_HANDLE_1", receipts[0], "RECEIPT_HANDLE_2", receipts[1], "RECEIPT_HANDLE_3", receipts[2], "MOVE_ID", task)
-		if s.edit != nil {
-			s.edit(step.name, &e)
-		}
-		a := s.does(step.name, e)
+		a := s.take(step.name, step.status, words)
 		answers[step.name] = a
-		if a.StatusCode != step.status || strings.Contains(a.Body, `"error":`) {
-			s.Fatalf("%s: %d %s, want %d", step.name, a.StatusCode, a.Body, step.status)
-		}
-		if step.name == "start-move" {
-			task = field[map[string]any](s, a.Body, "move")["id"].(string)
-		}
-		if step.name == "receive-messages" {
-			for i, m := range field[[]map[string]any](s, a.Body, "messages")[:3] {
-				receipts[i] = m["receipt_handle"].(string)
+		switch step.name {
+		case "create-token":
+			words["TOKEN_TO_REVOKE"] = field[string](s, a.Body, "access_token")
+		case "send-message":
+			words["MESSAGE_ID"] = field[map[string]any](s, a.Body, "result")["message_id"].(string)
+		case "start-move":
+			words["MOVE_ID"] = field[map[string]any](s, a.Body, "move")["id"].(string)
+		case "receive-messages":
+			receipts := receiptsOf(s, a)
+			for len(receipts) < 3 { // each time those of one shard
+				receipts = append(receipts, receiptsOf(s, s.take(step.name, step.status, words))...)
 			}
+			words["RECEIPT_HANDLE_1"], words["RECEIPT_HANDLE_2"], words["RECEIPT_HANDLE_3"] = receipts[0], receipts[1], receipts[2]
 		}
 	}
 	return answers
+}
+
+// take runs one step.
+func (s *story) take(name string, status int, words map[string]string) response {
+	s.Helper()
+	replace := []string{"Bearer TOKEN", "Bearer " + s.token,
+		"ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", base64.StdEncoding.EncodeToString([]byte(s.pair.ID + ":" + s.pair.Secret))}
+	for word, value := range words {
+		replace = append(replace, word, value)
+	}
+	e := s.event(name, replace...)
+	if s.edit != nil {
+		s.edit(name, &e)
+	}
+	a := s.does(name, e)
+	if a.StatusCode != status || strings.Contains(a.Body, `"error":`) {
+		s.Fatalf("%s: %d %s, want %d", name, a.StatusCode, a.Body, status)
+	}
+	return a
+}
+
+func receiptsOf(s *story, a response) (all []string) {
+	for _, m := range field[[]map[string]any](s, a.Body, "messages") {
+		all = append(all, m["receipt_handle"].(string))
+	}
+	return all
 }
 
 // field reads one member of a JSON object.
