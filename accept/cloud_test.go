@@ -188,6 +188,8 @@ func (c *cloud) events(ctx context.Context, t *testing.T, f awstest.Functions) {
 	invoke("list-moves", 200)
 	invoke("describe-move", 200)
 	invoke("cancel-move", 200)
+	invoke("describe-depth", 200)
+	invoke("list-depths", 200)
 	messages := invoke("receive-messages", 200)["messages"].([]any)
 	for i := range 4 {
 		words[fmt.Sprintf("RECEIPT_HANDLE_%d", i+1)] = messages[min(i, len(messages)-1)].(map[string]any)["receipt_handle"].(string)
@@ -205,6 +207,7 @@ func (c *cloud) events(ctx context.Context, t *testing.T, f awstest.Functions) {
 		invoke(name, 0)
 	}
 	invoke("sweep-moves", 0)
+	invoke("report-queues", 0)
 	folders, err := os.ReadDir("../functions")
 	if err != nil {
 		t.Fatal(err)

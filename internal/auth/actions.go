@@ -11,7 +11,7 @@ type Action struct {
 	Batch string
 }
 
-// The actions of the queue service. Those of move tasks are ours.
+// The actions of the queue service. Those of move tasks and depths are ours.
 var (
 	CreateQueue                  = Action{Name: "queue:CreateQueue"}
 	ListQueues                   = Action{Name: "queue:ListQueues"}
@@ -29,6 +29,8 @@ var (
 	ListMoves                    = Action{Name: "queue:ListMoves"}
 	DescribeMove                 = Action{Name: "queue:DescribeMove"}
 	CancelMove                   = Action{Name: "queue:CancelMove"}
+	DescribeDepth                = Action{Name: "queue:DescribeDepth"}
+	ListDepths                   = Action{Name: "queue:ListDepths"}
 	ListHistory                  = Action{Name: "queue:ListHistory"}
 	ChangeMessageVisibility      = Action{Name: "queue:ChangeMessageVisibility"}
 	ChangeMessageVisibilityBatch = Action{Name: "queue:ChangeMessageVisibility", Batch: "queue:ChangeMessageVisibilityBatch"}
@@ -37,7 +39,7 @@ var (
 // Actions lists them all.
 var Actions = []Action{CreateQueue, ListQueues, DescribeQueue, UpdateQueue, DeleteQueue, PurgeQueue, SendMessage, SendMessageBatch,
 	ReceiveMessages, PeekMessages, DeleteMessage, DeleteMessageBatch, ChangeMessageVisibility, ChangeMessageVisibilityBatch,
-	StartMove, ListMoves, DescribeMove, CancelMove, ListHistory}
+	StartMove, ListMoves, DescribeMove, CancelMove, DescribeDepth, ListDepths, ListHistory}
 
 // ours is the prefix of the actions that this server knows all of.
 const ours = "queue:"

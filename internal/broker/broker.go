@@ -60,6 +60,8 @@ type Config struct {
 	// Buried is called before the last of a deleted queue is forgotten, to forget what is kept of it elsewhere; it may be
 	// called again. Default: there is nothing.
 	Buried func(ctx context.Context, queue events.QueueID, shards int) error
+	// Views is where projections keep what many queues are asked for at once. Default: every queue's state is asked.
+	Views projections.Store
 }
 
 // Broker serves the queues of one log.

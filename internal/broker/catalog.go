@@ -19,6 +19,7 @@ type handle struct {
 	keys    *envelope.Keyring
 	record  atomic.Pointer[record]
 	next    atomic.Uint32 // where the next standard send or receive begins
+	traffic traffic
 
 	mu      sync.Mutex
 	runners []*runner // one a shard, nil until it is used

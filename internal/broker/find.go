@@ -98,7 +98,7 @@ func (b *Broker) whole(ctx context.Context, h *handle, r *record) (*Queue, error
 	if err != nil {
 		return nil, err
 	}
-	q.Depth, err = h.depth(ctx, h.view)
+	q.Depth, err = h.depth(ctx, h.measureOrCold)
 	return q, b.noQueue(h.id, err)
 }
 

@@ -43,6 +43,7 @@ type group struct {
 	// its end must be certain: an append makes it so, otherwise it is read.
 	restsOnLedger, restsOnMessages bool
 	tally                          Tally
+	measures                       []*measure
 	answered                       bool // everybody has an answer, if only that the outcome is not known
 	unserved                       bool // the group was full before all who are parked were looked at
 }
@@ -271,6 +272,9 @@ func (g *group) finish() {
 	}
 	g.counted()
 	g.count()
+	for _, m := range g.measures {
+		m.depth, m.err = g.depth(g.sender.Tail)
+	}
 	g.publish() // first, so that whoever is answered finds it
 	g.answerAll(nil)
 	if !g.tally.Wrote {
@@ -329,7 +333,7 @@ func (g *group) refused(after []command, err error) (look bool) {
 // once when the store has kept silent for a while, and whoever comes meanwhile is refused.
 func (r *runner) persist(ctx context.Context, c eventlog.Commit, stalled func(error)) (err error) {
 	began, attempt := time.Now(), 0
-	defer func() { r.b.wrote(&c, began, attempt, err) }()
+	defer func() { r.traffic.wrote(r.b.wrote(&c, began, attempt, err)) }()
 	defer r.stalled.Store(false)
 	for ; ; attempt++ {
 		err := r.b.Log.Commit(ctx, c)

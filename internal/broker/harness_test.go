@@ -313,7 +313,7 @@ func (w *world) depth(q events.QueueID) Depth {
 
 func (w *world) wantDepth(q events.QueueID, available, inFlight, delayed uint64) {
 	w.t.Helper()
-	if got, want := w.depth(q), (Depth{available, inFlight, delayed}); got != want {
+	if got, want := w.depth(q).Counts, (Counts{available, inFlight, delayed}); got != want {
 		w.t.Errorf("the depth is %+v, not %+v", got, want)
 	}
 }

@@ -173,7 +173,7 @@ func TestPurgeOfDelayedMessages(t *testing.T) {
 			t.Errorf("purged %d, %v", n, err)
 		}
 		w.restart()
-		if d, err := w.b.Describe(w.ctx, q); err != nil || *d.Depth != (Depth{}) {
+		if d, err := w.b.Describe(w.ctx, q); err != nil || d.Depth.Counts != (Counts{}) {
 			t.Errorf("the depth is %+v, %v", d.Depth, err)
 		}
 		time.Sleep(601 * time.Second)

@@ -10,7 +10,8 @@ import (
 // Meter hears what the broker does, for a host that counts it. It is called by the runners, between a commit and its
 // answers: it must not block, and should cost no more than some additions. What it is given is valid during the call.
 type Meter interface {
-	// Done is called once for every group of commands that stands in the log, and for every move and purge.
+	// Done is called once for every group of commands that stands in the log, for every move and purge, and for every
+	// receive that was answered with nothing.
 	Done(t *Tally)
 	// Wrote is called once for every commit whose outcome is known, or that was given up.
 	Wrote(w Write)
@@ -18,7 +19,7 @@ type Meter interface {
 
 // Tally says what a group of commands did. Numbers are of messages where nothing else is said.
 type Tally struct {
-	Commands    int // that were decided together; 0 for a move or a purge
+	Commands    int // that were decided together; 0 for what is no group
 	Wrote       bool
 	Sent        int
 	SentBytes   int // of their bodies and attributes
@@ -32,6 +33,8 @@ type Tally struct {
 	Expired     uint64
 	Moved       int
 	Purged      uint64
+	// DeadLettered is how many of the moved went to a dead-letter queue, and EmptyReceives counts receives.
+	DeadLettered, EmptyReceives int
 }
 
 // Outcome says how a commit ended.
@@ -60,8 +63,8 @@ type unmetered struct{}
 func (unmetered) Done(*Tally) {}
 func (unmetered) Wrote(Write) {}
 
-// wrote tells the meter of a commit that began at an instant.
-func (b *Broker) wrote(c *eventlog.Commit, began time.Time, repeats int, err error) {
+// wrote tells the meter of a commit that began at an instant, and gives its outcome.
+func (b *Broker) wrote(c *eventlog.Commit, began time.Time, repeats int, err error) Outcome {
 	w := Write{Repeats: repeats, Took: time.Since(began)}
 	for i := range c.Appends {
 		w.Bytes += len(c.Appends[i].Header) + len(c.Appends[i].Data)
@@ -76,6 +79,7 @@ func (b *Broker) wrote(c *eventlog.Commit, began time.Time, repeats int, err err
 		w.Outcome = Unknown
 	}
 	b.Meter.Wrote(w)
+	return w.Outcome
 }
 
 // count adds up what a group did that stands. The refusals were counted when they were decided.
@@ -105,7 +109,7 @@ func (g *group) count() {
 	for _, r := range g.served {
 		t.Redelivered += r.redelivered()
 	}
-	g.b.Meter.Done(t)
+	g.b.did(g.traffic, t)
 }
 
 func (c *receive) redelivered() (n int) {

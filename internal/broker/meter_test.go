@@ -27,6 +27,7 @@ func (c *counting) Done(t *Tally) {
 	a.Leased, a.Redelivered, a.Acked = a.Leased+t.Leased, a.Redelivered+t.Redelivered, a.Acked+t.Acked
 	a.Extended, a.Released, a.LateLeases = a.Extended+t.Extended, a.Released+t.Released, a.LateLeases+t.LateLeases
 	a.Expired, a.Moved, a.Purged = a.Expired+t.Expired, a.Moved+t.Moved, a.Purged+t.Purged
+	a.DeadLettered, a.EmptyReceives = a.DeadLettered+t.DeadLettered, a.EmptyReceives+t.EmptyReceives
 }
 
 func (c *counting) Wrote(w Write) {
@@ -65,11 +66,15 @@ func TestMeterHearsEverythingOnce(t *testing.T) {
 		w.receive(q, 1)
 
 		want := Tally{Sent: 5, SentBytes: 5, Duplicates: 1, Leased: 7, Redelivered: 3, Acked: 1, Extended: 1, Released: 1, LateLeases: 1,
-			Expired: 1, Moved: 3, Purged: 3}
+			Expired: 1, Moved: 3, Purged: 3, DeadLettered: 3, EmptyReceives: 1}
 		got := m.total
 		got.Commands = 0
 		if got != want {
 			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		if all, _ := w.b.Depths(w.ctx, 10); all[1].Traffic != (Traffic{Sent: 5, Received: 7, Acked: 1, Expired: 1, DeadLettered: 3, EmptyReceives: 1, Commits: all[1].Traffic.Commits}) ||
+			all[0].Traffic != (Traffic{Commits: all[0].Traffic.Commits}) {
+			t.Errorf("of the queues %+v", all)
 		}
 		if m.writes[Conflict]+m.writes[Refused]+m.writes[Unknown]+m.repeat != 0 || m.writes[Stands] < 10 || m.bytes == 0 {
 			t.Errorf("writes %v, repeats %d, bytes %d", m.writes, m.repeat, m.bytes)
@@ -96,6 +101,9 @@ func TestMeterHearsOfTheLog(t *testing.T) {
 		if m.repeat != 1 || m.total.Sent != 4 {
 			t.Errorf("repeats %d, sent %d", m.repeat, m.total.Sent)
 		}
+		if all, _ := w.b.Depths(w.ctx, 1); all[0].Traffic.Conflicts != 1 || all[0].Traffic.Sent != 3 || all[0].Available != 4 {
+			t.Errorf("%+v", all)
+		}
 	}, metered(m), shared)
 }
 
@@ -109,7 +117,7 @@ func TestStatsAndDepths(t *testing.T) {
 		w.send(a, "1")
 		w.receive(b, 1)
 		all, left := w.b.Depths(w.ctx, 10)
-		if len(all) != 2 || left != 0 || all[0].Name != "a" || all[0].Account != "a" || all[0].ID != a || all[1].Depth != (Depth{Available: 1, InFlight: 1}) {
+		if len(all) != 2 || left != 0 || all[0].Name != "a" || all[0].Account != "a" || all[0].ID != a || all[1].Counts != (Counts{Available: 1, InFlight: 1}) {
 			t.Errorf("%+v, %d left out", all, left)
 		}
 		if all, left := w.b.Depths(w.ctx, 1); len(all) != 1 || left != 1 {

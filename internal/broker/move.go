@@ -107,6 +107,7 @@ func (b *Broker) moveOnce(ctx context.Context, m *move) (moved int, err error) {
 			err = m.from.broken
 		}
 	}()
+	ctx = eventlog.Billed(ctx, m.from.traffic)
 	for attempt := 0; ; attempt++ {
 		for _, r := range m.runners {
 			if err := r.ready(ctx); err != nil {
@@ -166,7 +167,11 @@ func (m *move) persist(ctx context.Context, c eventlog.Commit) error {
 		r.stands(c)
 	}
 	m.from.publish()
-	m.from.b.Meter.Done(&Tally{Wrote: true, Moved: len(m.items)})
+	t := Tally{Wrote: true, Moved: len(m.items)}
+	if m.task == nil {
+		t.DeadLettered = t.Moved
+	}
+	m.from.b.did(m.from.traffic, &t)
 	return nil
 }
 

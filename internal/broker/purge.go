@@ -35,7 +35,7 @@ func (b *Broker) purge(ctx context.Context, o *once, id events.QueueID) (uint64,
 	}
 	var counted uint64
 	if o != nil { // what is remembered is told from the first on: the claims are in the commit that makes the purge certain
-		depth, err := h.depth(ctx, h.view)
+		depth, err := h.depth(ctx, h.measureOrCold)
 		if err != nil {
 			return 0, b.noQueue(id, err)
 		}
@@ -129,7 +129,7 @@ func (c *purge) run(ctx context.Context, r *runner) error {
 		return appends, err
 	})
 	if err == nil {
-		r.b.Meter.Done(&Tally{Wrote: true, Purged: c.messages})
+		r.b.did(r.traffic, &Tally{Wrote: true, Purged: c.messages})
 	}
 	return err
 }

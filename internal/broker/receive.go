@@ -87,6 +87,9 @@ func (b *Broker) Receive(ctx context.Context, request Receive) ([]Delivery, erro
 	again := func(data []byte) ([]Delivery, bool, error) { return h.again(ctx, data) }
 	// A repeat finds its answer before it waits; a replay has nothing to find.
 	found, err := counted(ctx, b, !keyed(ctx), nothing, again, func(o *once) ([]Delivery, error) { return h.receive(ctx, o, request) })
+	if err == nil && len(found) == 0 {
+		h.did(&foundNothing)
+	}
 	if err == nil && b.Unattended {
 		h.tidy(ctx)
 	}

@@ -17,6 +17,8 @@ type Registered struct {
 	Status  events.Status
 	Deleted events.Instant // 0: it was not
 	Ring    envelope.Ring  // empty once the queue is shredded
+	// DeadLetters says that it is the dead-letter queue of another.
+	DeadLetters bool
 }
 
 // The keys of claims that hold the queues: a record under QueuePrefix and the id in hex, the way to it under
@@ -32,7 +34,7 @@ func ReadRegistered(value []byte) (Registered, error) {
 	if err := events.DecodeRecord(value, &r); err != nil {
 		return Registered{}, fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 	}
-	return Registered{ID: r.ID, Account: r.Account, Name: r.Name, Shards: int(r.Shards), Status: r.Settings.Status, Deleted: r.Deleted, Ring: r.Ring}, nil
+	return Registered{ID: r.ID, Account: r.Account, Name: r.Name, Shards: int(r.Shards), Status: r.Settings.Status, Deleted: r.Deleted, Ring: r.Ring, DeadLetters: len(r.Sources) > 0}, nil
 }
 
 // Gone says whether the queue was deleted.

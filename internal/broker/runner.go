@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
@@ -146,6 +147,7 @@ func (r *runner) take() (cmds []command, stopped error) {
 func (r *runner) loop() {
 	r.b.shards.Add(1)
 	defer r.b.shards.Add(-1)
+	life := eventlog.Billed(r.b.life, r.traffic)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -156,7 +158,7 @@ func (r *runner) loop() {
 			r.unpark(stopped)
 			return
 		}
-		r.process(r.b.life, cmds)
+		r.process(life, cmds)
 		if r.b.life.Err() != nil {
 			return
 		}
@@ -179,7 +181,7 @@ func (r *runner) loop() {
 		}
 		if !time.Now().Before(until) {
 			r.turn()
-			r.look()
+			r.look(life)
 		}
 	}
 }
@@ -216,13 +218,13 @@ func (r *runner) probe() events.Instant {
 }
 
 // look reads what other processes have written, for those who are parked.
-func (r *runner) look() {
+func (r *runner) look(ctx context.Context) {
 	if r.b.Exclusive || !r.loaded || len(r.parked) == 0 {
 		return
 	}
-	if more, _ := r.glance(r.b.life); more {
+	if more, _ := r.glance(ctx); more {
 		r.probes, r.blind = 0, false
-		r.loaded = r.catchUp(r.b.life) == nil
+		r.loaded = r.catchUp(ctx) == nil
 	}
 }
 

@@ -18,6 +18,7 @@ type shard struct {
 	keys          *envelope.Keyring
 	id            events.QueueID
 	index         int
+	traffic       *traffic // the queue's
 	messageStream eventlog.Stream
 	ledgerStream  eventlog.Stream
 
@@ -42,7 +43,7 @@ type shard struct {
 
 func newShard(h *handle, index int) *shard {
 	return &shard{
-		b: h.broker, keys: h.keys, id: h.id, index: index,
+		b: h.broker, keys: h.keys, id: h.id, index: index, traffic: &h.traffic,
 		messageStream: eventlog.Stream(events.MessageStream(h.id, index, 0)),
 		ledgerStream:  eventlog.Stream(events.LedgerStream(h.id, index)),
 	}

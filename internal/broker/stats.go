@@ -40,11 +40,28 @@ func (b *Broker) opened() []*handle {
 	return all
 }
 
-// QueueDepth is the depth of one open queue.
+// QueueDepth is the depth of one queue, and of an open one its traffic.
 type QueueDepth struct {
 	ID            events.QueueID
 	Account, Name string
 	Depth
+	Traffic Traffic
+}
+
+// QueueTraffic is the traffic of one open queue.
+type QueueTraffic struct {
+	ID            events.QueueID
+	Account, Name string
+	Traffic
+}
+
+// Traffics gives the traffic of all open queues, by account and name.
+func (b *Broker) Traffics() (all []QueueTraffic) {
+	for _, h := range b.opened() {
+		r := h.record.Load()
+		all = append(all, QueueTraffic{h.id, r.Account, r.Name, h.traffic.read()})
+	}
+	return all
 }
 
 // Depths counts the messages of the queues that are open here, of at most so many, by account and name, and says how
@@ -56,13 +73,13 @@ func (b *Broker) Depths(ctx context.Context, most int) (all []QueueDepth, left i
 			left++
 			continue
 		}
-		d, err := h.depth(ctx, h.look)
+		d, err := h.depth(ctx, h.measure)
 		if err != nil {
 			left++
 			continue
 		}
 		r := h.record.Load()
-		all = append(all, QueueDepth{ID: h.id, Account: r.Account, Name: r.Name, Depth: *d})
+		all = append(all, QueueDepth{ID: h.id, Account: r.Account, Name: r.Name, Depth: *d, Traffic: h.traffic.read()})
 	}
 	return all, left
 }

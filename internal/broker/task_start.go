@@ -50,7 +50,7 @@ func (b *Broker) startMove(ctx context.Context, o *once, s StartMove) (*MoveTask
 	if err != nil {
 		return nil, b.noQueue(h.id, err)
 	}
-	depth, err := h.depth(ctx, h.view)
+	depth, err := h.depth(ctx, h.measureOrCold)
 	if err != nil {
 		return nil, b.noQueue(h.id, err)
 	}

@@ -32,7 +32,7 @@ func (b *Broker) updateQueue(ctx context.Context, o *once, u UpdateQueue) (*Queu
 	if err != nil {
 		return nil, err
 	}
-	depth, err := h.depth(ctx, h.view)
+	depth, err := h.depth(ctx, h.measureOrCold)
 	if err != nil {
 		return nil, b.noQueue(h.id, err)
 	}

@@ -227,7 +227,7 @@ func (s *scene) digest(b *Broker) string {
 			return "error: " + err.Error()
 		}
 		lines = append(lines, fmt.Sprintf("%s: max %d, key %q, dead letter %q of %v, %d sources, %+v", name, q.Settings.MaxBytes, q.Key.Name, q.DeadLetterName,
-			q.Settings.DeadLetter != nil, len(q.Sources), *q.Depth))
+			q.Settings.DeadLetter != nil, len(q.Sources), q.Depth.Counts))
 		if !s.coarse {
 			lines = append(lines, s.rows(b, id)...)
 		}

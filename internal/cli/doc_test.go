@@ -35,6 +35,7 @@ var passing = []struct {
 	{regexp.MustCompile(`answers in [\d.]+m?s`), "answers in TIME"},
 	{regexp.MustCompile(`go1\.\S+ \S+`), "GO"},
 	{regexp.MustCompile(`receipt [0-9a-f]{32}…`), "receipt R…"},
+	{regexp.MustCompile(`lease [0-9a-f]{16}`), "lease L"},
 	{regexp.MustCompile(`wrote \d+ pages`), "wrote N pages"},
 	{regexp.MustCompile(`\d+ entries with (\d+) messages and \d+ events`), "N entries with $1 messages"},
 	{regexp.MustCompile(`\d+ claims`), "N claims"},

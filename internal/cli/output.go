@@ -23,6 +23,9 @@ func jsonTopic() *cobra.Command {
 later versions, and never change their meaning:
 
   queue create, describe, update, list   the queue as the API gives it: id, crn, name, kind, attributes, depth (not in a list), …
+  queue list --depth, describe --exact   queue_id, queue_name, available, in_flight, delayed, oldest_waiting_milliseconds and
+                                         oldest_total_milliseconds (absent where none is available), source, as_of, and shards, each
+                                         with ledger and messages (up to where the log is counted), as_of, log_time
   queue delete                           deleted
   queue purge                            messages_deleted
   send                                   message_id, duplicate; with --lines also line, and error and message where it was refused

@@ -81,7 +81,10 @@ func (s *settings) read(cmd *cobra.Command) (client.Settings, error) {
 }
 
 // showQueue prints all that is known of a queue.
-func (p Program) showQueue(q *client.Queue) error {
+func (p Program) showQueue(q *client.Queue) error { return p.showQueueWith(q, nil) }
+
+// showQueueWith shows an exact depth where there is one.
+func (p Program) showQueueWith(q *client.Queue, exact *client.WholeDepth) error {
 	if p.options.json {
 		return p.printJSON(q)
 	}
@@ -90,7 +93,9 @@ func (p Program) showQueue(q *client.Queue) error {
 	t.row("kind", q.Kind)
 	t.row("id", q.ID)
 	t.row("crn", q.CRN)
-	if q.Depth != nil {
+	if exact != nil {
+		showDepth(t, exact)
+	} else if q.Depth != nil {
 		t.row("messages", depth(q.Depth))
 	}
 	a := q.Attributes

@@ -18,7 +18,7 @@ func (p Program) serve() *cobra.Command {
 	var c host.Config
 	var where backing
 	var level slog.Level
-	var format, cpuProfile string
+	var format, cpuProfile, collector string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start the server",
@@ -48,6 +48,7 @@ verified from the start, unless --dev is given.`,
 			if c.Version, c.Data = p.Version, where.data; remote {
 				c.Open = where.shared(cmd.Context(), c)
 			}
+			c.Traces, c.Push = exported("TRACES", collector), exported("METRICS", collector)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
 			h, err := host.Open(c)
@@ -77,9 +78,17 @@ verified from the start, unless --dev is given.`,
 	f.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	f.StringVar(&c.MetricsListen, "metrics-listen", "", "address for /metrics, /healthz and /readyz alone, without credentials\n(default: /metrics is on --listen where that is loopback, and off otherwise)")
-	f.StringVar(&c.Traces, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "base URL of an OpenTelemetry collector (OTLP over HTTP) to send traces to,\nsuch as http://127.0.0.1:4318; $OTEL_EXPORTER_OTLP_ENDPOINT")
+	f.StringVar(&collector, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "base URL of an OpenTelemetry collector (OTLP over HTTP) to send traces and metrics to,\nsuch as http://127.0.0.1:4318; $OTEL_EXPORTER_OTLP_ENDPOINT;\nOTEL_TRACES_EXPORTER=none or OTEL_METRICS_EXPORTER=none sends only the other")
 	f.StringVar(&cpuProfile, "cpu-profile", "", "write a CPU profile of the whole run to this file, for go tool pprof")
 	return cmd
+}
+
+// exported gives the collector's URL for a signal, unless the environment turns that signal off.
+func exported(signal, collector string) string {
+	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" {
+		return ""
+	}
+	return collector
 }
 
 // logger writes the log to stderr, a line an event.

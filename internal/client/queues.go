@@ -62,12 +62,15 @@ type ResourceRef struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Depth counts messages, each count up to 10000.
+// Depth counts messages, each count up to 10000. What is below the cap's flag is ours, and absent of another server.
 type Depth struct {
-	Available    int  `json:"approximate_available"`
-	InFlight     int  `json:"approximate_in_flight"`
-	Delayed      int  `json:"approximate_delayed"`
-	CountsCapped bool `json:"counts_capped"`
+	Available    int          `json:"approximate_available"`
+	InFlight     int          `json:"approximate_in_flight"`
+	Delayed      int          `json:"approximate_delayed"`
+	CountsCapped bool         `json:"counts_capped"`
+	Source       string       `json:"source,omitempty"`
+	AsOf         *time.Time   `json:"as_of,omitempty"`
+	Shards       []DepthPlace `json:"shards,omitempty"`
 }
 
 // Settings are the fields of section 4.1 and 4.2 that may be left out: nil keeps what is, or the default.

@@ -8,6 +8,15 @@ type Depth struct {
 	Available uint64 // deliverable, withheld only behind their group, or waiting for their move to the dead-letter queue
 	InFlight  uint64
 	Delayed   uint64
+	// Oldest is, of the available messages that were looked at before, one that has waited longest.
+	Oldest Waiting
+}
+
+// Waiting is a message that became deliverable at an instant. The zero value is none.
+type Waiting struct {
+	Position events.Position
+	Since    events.Instant
+	Enqueued events.Instant // when it was first sent; of a moved message maybe when it was moved
 }
 
 // CountDepth gives the depth from both folds. alive is how many messages ahead of the cursor are not past their
@@ -24,10 +33,28 @@ func CountDepth(l *Ledger, s *Sender, alive uint64, at events.Instant) Depth {
 			d.Delayed++
 		default:
 			d.Available++
+			if d.Oldest.Since == 0 || m.Visible < d.Oldest.Since {
+				d.Oldest = Waiting{m.Position, m.Visible, m.Info.Retained}
+			}
 		}
 		return true
 	})
 	return d
+}
+
+// FirstDue gives the message ahead of the ledger's cursor that was sent with a delay and became due first of those that are
+// due at an instant, as far as they are remembered.
+func (s *Sender) FirstDue(l *Ledger, at events.Instant) (first Waiting) {
+	s.due.Scan(func(d dueAt) bool {
+		if d.Due > at || d.Position >= l.Cursor && !l.past(d.Sent, 0, at) {
+			if d.Due <= at {
+				first = Waiting{d.Position, d.Due, d.Sent}
+			}
+			return false
+		}
+		return true
+	})
+	return first
 }
 
 // Where says how a pending message stands at an instant, and false where it is past its retention.

@@ -263,6 +263,9 @@ func (w *twin) depth(at events.Instant) (d queue.Depth) {
 			d.Delayed++
 		default:
 			d.Available++
+			if m.looked && (d.Oldest.Since == 0 || m.visible < d.Oldest.Since) {
+				d.Oldest.Since = m.visible
+			}
 		}
 	}
 	return d

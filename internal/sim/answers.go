@@ -311,8 +311,8 @@ func (sh *wShard) deliverable(from, to events.Instant, inFlight, lookAhead int) 
 }
 
 // counted judges a depth that was taken while nothing changed.
-func (s *simulation) counted(l *life, k *known, before view, got broker.Depth) {
-	var want broker.Depth
+func (s *simulation) counted(l *life, k *known, before view, got broker.Counts) {
+	var want broker.Counts
 	if s.Clocks != right || before.at != s.now() {
 		return
 	}

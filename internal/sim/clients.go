@@ -337,8 +337,8 @@ func (s *simulation) depth(l *life, k *known) *command {
 				s.may(ctx, err, s.notFound(k)...)
 				return
 			}
-			s.note("describe %s: %+v", k.name.text, *q.Depth)
-			s.counted(l, k, before, *q.Depth)
+			s.note("describe %s: %+v", k.name.text, q.Depth.Counts)
+			s.counted(l, k, before, q.Depth.Counts)
 		}
 	})
 }

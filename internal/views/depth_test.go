@@ -61,6 +61,11 @@ func TestAges(t *testing.T) {
 		if got := w.depth(q, w.now); got.Ages != (projections.Ages{WaitingMillis: waiting, TotalMillis: total}) {
 			t.Errorf("%s: the ages are %+v, want %d and %d", name, got.Ages, waiting, total)
 		}
+		d, err := w.b.Describe(w.ctx, q)
+		w.must(err)
+		if d.Depth.Ages != (projections.Ages{WaitingMillis: waiting, TotalMillis: total}) {
+			t.Errorf("%s: the broker says that the ages are %+v, want %d and %d", name, d.Depth.Ages, waiting, total)
+		}
 	}
 	empty := w.create("empty", plain, "", 0)
 	ages("empty", empty, 0, 0)

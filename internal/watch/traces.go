@@ -3,11 +3,8 @@ package watch
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/url"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -27,26 +24,16 @@ type tracer struct {
 	incoming propagation.TraceContext
 }
 
-// newTracer sends spans to a collector in batches. The environment's OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME,
-// and its variables for the exporter's headers, are the library's to read. Whether a span is kept follows the caller's
-// sampling, or is yes.
-func newTracer(c Config, logger *slog.Logger) (*tracer, error) {
-	base, err := url.Parse(c.Traces)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("the OTLP endpoint must be a URL such as http://127.0.0.1:4318, not %q", c.Traces)
+// newTracer sends spans to a collector in batches. Whether a span is kept follows the caller's sampling, or is yes.
+func newTracer(c Config, about *resource.Resource) (*tracer, error) {
+	to, err := signalURL(c.Traces, "traces")
+	if err != nil {
+		return nil, err
 	}
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(base.JoinPath("v1", "traces").String()))
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(to))
 	if err != nil {
 		return nil, fmt.Errorf("the OTLP exporter: %w", err)
 	}
-	about, err := resource.New(context.Background(),
-		resource.WithAttributes(attribute.String("service.name", "leaselog"), attribute.String("service.version", c.Version)),
-		resource.WithFromEnv(), resource.WithTelemetrySDK())
-	if err != nil {
-		return nil, fmt.Errorf("the description of this process for traces: %w", err)
-	}
-	// The library tells its failures to a global handler; there is one server in a process.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("traces", "error", err) }))
 	p := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(about))
 	return &tracer{provider: p, tracer: p.Tracer("github.com/leaselog/leaselog")}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/leaselog/leaselog/internal/api"
 )
@@ -22,8 +23,9 @@ type Config struct {
 	// Operations are the names of the endpoints. A request that is for none of them counts as "unknown", so that a
 	// stranger cannot make names.
 	Operations []string
-	// Traces is the base URL of an OTLP collector over HTTP, such as http://127.0.0.1:4318; empty: nothing is traced.
-	Traces string
+	// Traces and Push are base URLs of OTLP collectors over HTTP, such as http://127.0.0.1:4318, for spans and for what
+	// Prometheus would scrape; empty: none are sent.
+	Traces, Push string
 	// Logger gets a line for every request at level debug. Default: none.
 	Logger *slog.Logger
 }
@@ -37,6 +39,7 @@ type Watch struct {
 	disk     disk
 	remote   *prometheus.CounterVec // capacity units of the remote store
 	tracer   *tracer                // nil: off
+	push     *metric.MeterProvider  // nil: off
 }
 
 // New makes a watch. What is asked of the broker and the store is added by [Watch.Look], once they are there.
@@ -51,12 +54,7 @@ func New(c Config) (*Watch, error) {
 	problems := w.register(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	problems = append(problems, w.register(w.requests.all()...)...)
 	problems = append(problems, w.register(w.work.all()...)...)
-	if c.Traces != "" {
-		var err error
-		w.tracer, err = newTracer(c, w.logger)
-		problems = append(problems, err)
-	}
-	return w, errors.Join(problems...)
+	return w, errors.Join(append(problems, w.openCollector(c))...)
 }
 
 func (w *Watch) register(all ...prometheus.Collector) (problems []error) {
@@ -80,12 +78,15 @@ func (w *Watch) Metrics() http.Handler {
 	return promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(w.logger.Handler(), slog.LevelWarn)})
 }
 
-// Close sends the spans that wait, for as long as ctx lasts.
-func (w *Watch) Close(ctx context.Context) error {
-	if w.tracer == nil {
-		return nil
+// Close sends the spans and metrics that wait, for as long as ctx lasts.
+func (w *Watch) Close(ctx context.Context) (err error) {
+	if w.tracer != nil {
+		err = w.tracer.close(ctx)
 	}
-	return w.tracer.close(ctx)
+	if w.push != nil {
+		err = errors.Join(err, w.push.Shutdown(ctx))
+	}
+	return err
 }
 
 // log writes a request's line. A level that is off costs a comparison.

@@ -16,13 +16,17 @@ import (
 	"testing"
 	"time"
 
+	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/projections"
 )
+
+var traffic = broker.Traffic{Sent: 21, Received: 22, Acked: 23, Expired: 24, DeadLettered: 25, EmptyReceives: 26, Commits: 27, Conflicts: 28, ReadUnits: 2.5, WriteUnits: 3}
 
 // server is a broker and a store that say what they were told to.
 type server struct {
@@ -37,7 +41,8 @@ func (s server) Size() uint64   { return 4096 }
 func (s server) Healthy() error { return s.ill }
 func (s server) Depths(_ context.Context, most int) (all []broker.QueueDepth, left int) {
 	for i := range min(s.queues, most) {
-		all = append(all, broker.QueueDepth{Account: "local", Name: fmt.Sprint("q", i), Depth: broker.Depth{Available: 5, InFlight: 6, Delayed: 7}})
+		all = append(all, broker.QueueDepth{Account: "local", Name: fmt.Sprint("q", i), Traffic: traffic, Depth: broker.Depth{Counts: broker.Counts{Available: 5, InFlight: 6, Delayed: 7},
+			Ages: projections.Ages{WaitingMillis: 1500, TotalMillis: 2500}, Shards: []broker.Place{{Ledger: 10, Messages: 20}, {Ledger: 1, Messages: 2}}}})
 	}
 	return all, s.queues - len(all)
 }
@@ -83,7 +88,7 @@ func busy(t testing.TB) *Watch {
 	w.Served(served("rm -rf", 404, "NOT_FOUND"))
 	w.Failed(404, "NOT_FOUND")
 	w.Done(&broker.Tally{Commands: 3, Wrote: true, Sent: 1, SentBytes: 100, Duplicates: 2, Leased: 3, Redelivered: 4, Acked: 5, Extended: 6,
-		Released: 7, LateLeases: 8, Expired: 9, Moved: 10, Purged: 11})
+		Released: 7, LateLeases: 8, Expired: 9, Moved: 10, Purged: 11, DeadLettered: 12, EmptyReceives: 13})
 	w.Done(&broker.Tally{Commands: 1}) // wrote nothing
 	w.Wrote(broker.Write{Outcome: broker.Stands, Bytes: 1000, Took: time.Millisecond})
 	w.Wrote(broker.Write{Outcome: broker.Unknown, Bytes: 1000, Repeats: 2, Took: time.Second})
@@ -105,6 +110,13 @@ func TestMetrics(t *testing.T) {
 		`leaselog_messages_total{event="redelivered"} 4`, `leaselog_messages_total{event="acked"} 5`, `leaselog_messages_total{event="extended"} 6`,
 		`leaselog_messages_total{event="released"} 7`, `leaselog_messages_total{event="lease_ended"} 8`, `leaselog_messages_total{event="expired"} 9`,
 		`leaselog_messages_total{event="moved"} 10`, `leaselog_messages_total{event="purged"} 11`,
+		`leaselog_messages_total{event="dead_lettered"} 12`, `leaselog_messages_total{event="empty_receive"} 13`,
+		`leaselog_queue_oldest_seconds{account="local",queue="q1",since="deliverable"} 1.5`, `leaselog_queue_oldest_seconds{account="local",queue="q1",since="sent"} 2.5`,
+		`leaselog_queue_log_position{account="local",queue="q1",stream="ledger"} 11`, `leaselog_queue_log_position{account="local",queue="q1",stream="messages"} 22`,
+		`leaselog_queue_events_total{account="local",event="sent",queue="q1"} 21`, `leaselog_queue_events_total{account="local",event="received",queue="q1"} 22`,
+		`leaselog_queue_events_total{account="local",event="acked",queue="q1"} 23`, `leaselog_queue_events_total{account="local",event="expired",queue="q1"} 24`,
+		`leaselog_queue_events_total{account="local",event="dead_lettered",queue="q1"} 25`, `leaselog_queue_events_total{account="local",event="empty_receive",queue="q1"} 26`,
+		`leaselog_queue_commits_total{account="local",outcome="stands",queue="q1"} 27`, `leaselog_queue_commits_total{account="local",outcome="conflict",queue="q1"} 28`,
 		`leaselog_sent_bytes_total 100`, `leaselog_group_commands_count 1`, `leaselog_group_commands_sum 3`,
 		`leaselog_commits_total{outcome="stands"} 1`, `leaselog_commits_total{outcome="unknown"} 1`, `leaselog_commit_bytes_total 1000`,
 		`leaselog_commit_repeats_total 2`, `leaselog_commit_seconds_count 2`, `leaselog_store_sync_seconds_count 1`, `leaselog_store_written_bytes_total 5000`,
@@ -122,6 +134,26 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, "rm -rf") {
 		t.Error("a stranger made a name")
+	}
+}
+
+// TestUnits: a store that charges has units of each queue, and an embedded one has none.
+func TestUnits(t *testing.T) {
+	w, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Look(server{queues: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	text := scrape(t, w)
+	for _, line := range []string{`leaselog_queue_units_total{account="local",kind="read",queue="q0"} 2.5`, `leaselog_queue_units_total{account="local",kind="write",queue="q0"} 3`} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("there is no %s", line)
+		}
+	}
+	if strings.Contains(scrape(t, newWatch(t, Config{}, server{queues: 1})), "leaselog_queue_units_total") {
+		t.Error("an embedded store charges")
 	}
 }
 
@@ -186,20 +218,83 @@ func TestAccessLog(t *testing.T) {
 
 // collecting is an OTLP collector.
 type collecting struct {
-	mu  sync.Mutex
-	got []*collector.ExportTraceServiceRequest
+	mu      sync.Mutex
+	got     []*collector.ExportTraceServiceRequest
+	metrics []*metrics.ExportMetricsServiceRequest
 }
 
 func (c *collecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	var in collector.ExportTraceServiceRequest
-	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &in) != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.got = append(c.got, &in)
+	switch r.URL.Path {
+	case "/v1/traces":
+		c.got = append(c.got, new(collector.ExportTraceServiceRequest))
+		err = errors.Join(err, proto.Unmarshal(body, c.got[len(c.got)-1]))
+	case "/v1/metrics":
+		c.metrics = append(c.metrics, new(metrics.ExportMetricsServiceRequest))
+		err = errors.Join(err, proto.Unmarshal(body, c.metrics[len(c.metrics)-1]))
+	default:
+		err = errors.New(r.URL.Path)
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+	}
+}
+
+// pushed gives the values of what the collector got last, by name and labels, and the service that told them.
+func (c *collecting) pushed() (values map[string]float64, service string) {
+	values = map[string]float64{}
+	for _, resource := range c.metrics[len(c.metrics)-1].ResourceMetrics {
+		for _, a := range resource.Resource.Attributes {
+			if a.Key == "service.name" {
+				service = a.Value.GetStringValue()
+			}
+		}
+		for _, scope := range resource.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				for _, p := range append(m.GetGauge().GetDataPoints(), m.GetSum().GetDataPoints()...) {
+					name := m.Name
+					for _, a := range p.Attributes {
+						name += " " + a.Key + "=" + a.Value.GetStringValue()
+					}
+					values[name] = p.GetAsDouble()
+				}
+				for _, p := range m.GetHistogram().GetDataPoints() {
+					values[m.Name] += float64(p.Count)
+				}
+			}
+		}
+	}
+	return values, service
+}
+
+// TestPush: a collector gets what Prometheus would scrape, at the end at the latest.
+func TestPush(t *testing.T) {
+	c := new(collecting)
+	s := httptest.NewServer(c)
+	defer s.Close()
+	w := newWatch(t, Config{Push: s.URL + "/", Version: "v1"}, server{queues: 2})
+	w.Served(served("send-message", 200, ""))
+	w.Done(&broker.Tally{Sent: 3, EmptyReceives: 1})
+	w.Wrote(broker.Write{Outcome: broker.Conflict, Took: time.Millisecond})
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, service := c.pushed()
+	for name, want := range map[string]float64{
+		"leaselog_messages_total event=sent": 3, "leaselog_messages_total event=empty_receive": 1, "leaselog_commits_total outcome=conflict": 1,
+		"leaselog_requests_total code= operation=send-message status=200": 1, "leaselog_request_seconds": 1, "leaselog_commit_seconds": 1,
+		"leaselog_queue_messages account=local queue=q1 state=in_flight": 6, "leaselog_queue_oldest_seconds account=local queue=q0 since=sent": 2.5,
+		"leaselog_queue_events_total account=local event=dead_lettered queue=q1": 25, "leaselog_build_info version=v1": 1,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v (%v), want %v", name, v, ok, want)
+		}
+	}
+	if service != "leaselog" || len(c.got) > 0 {
+		t.Errorf("told by %q, and %d times of spans", service, len(c.got))
+	}
 }
 
 // TestTraces: a span for each request, under the caller's trace when it names one, with operation, queue and code.
@@ -243,10 +338,12 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func TestTracesNeedAnURL(t *testing.T) {
+func TestCollectorsNeedAnURL(t *testing.T) {
 	for _, bad := range []string{"127.0.0.1:4318", "ftp://x", "http://", "::"} {
-		if _, err := New(Config{Traces: bad}); err == nil || !strings.Contains(err.Error(), "such as http://127.0.0.1:4318") {
-			t.Errorf("%q: %v", bad, err)
+		for _, c := range []Config{{Traces: bad}, {Push: bad}} {
+			if _, err := New(c); err == nil || !strings.Contains(err.Error(), "such as http://127.0.0.1:4318") {
+				t.Errorf("%q: %v", bad, err)
+			}
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // The events of messages that are counted, in the order of [work.Done].
-var messageEvents = []string{"sent", "duplicate", "received", "redelivered", "acked", "extended", "released", "lease_ended", "expired", "moved", "purged"}
+var messageEvents = []string{"sent", "duplicate", "received", "redelivered", "acked", "extended", "released", "lease_ended", "expired", "moved", "purged", "dead_lettered", "empty_receive"}
 
 // outcomes are the words for the broker's.
 var outcomes = [broker.Outcomes]string{broker.Stands: "stands", broker.Conflict: "conflict", broker.Refused: "refused", broker.Unknown: "unknown"}
@@ -28,7 +28,7 @@ type work struct {
 func newWork() work {
 	w := work{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leaselog_messages_total",
-			Help: "What happened to messages. redelivered is a part of received: an earlier lease ended without an ack. lease_ended counts acks and extensions that came too late."}, []string{"event"}),
+			Help: "What happened to messages. redelivered is a part of received: an earlier lease ended without an ack. lease_ended counts acks and extensions that came too late, dead_lettered is a part of moved, empty_receive counts receives that found nothing."}, []string{"event"}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "leaselog_sent_bytes_total", Help: "Bytes of the bodies and attributes of sent messages."}),
 		commands: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leaselog_group_commands", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024},
 			Help: "Commands that were decided and committed together, for each group that wrote something."}),
@@ -58,7 +58,7 @@ var _ broker.Meter = (*Watch)(nil)
 func (w *Watch) Done(t *broker.Tally) {
 	k := &w.work
 	for i, n := range [...]uint64{uint64(t.Sent), uint64(t.Duplicates), uint64(t.Leased), uint64(t.Redelivered), uint64(t.Acked),
-		uint64(t.Extended), uint64(t.Released), uint64(t.LateLeases), t.Expired, uint64(t.Moved), t.Purged} {
+		uint64(t.Extended), uint64(t.Released), uint64(t.LateLeases), t.Expired, uint64(t.Moved), t.Purged, uint64(t.DeadLettered), uint64(t.EmptyReceives)} {
 		if n > 0 {
 			k.events[i].Add(float64(n))
 		}

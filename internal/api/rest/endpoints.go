@@ -11,6 +11,8 @@ import (
 const (
 	extensionPath = "/x"
 	movesPath     = extensionPath + queuePath + "/moves"
+	depthPath     = extensionPath + queuePath + "/depth"
+	depthsPath    = extensionPath + "/v1/depths"
 	movePath      = movesPath + "/{move_id}"
 	historyPath   = extensionPath + messagesPath + "/{message_id}/history"
 	queuesPath    = "/v1/queues"
@@ -39,6 +41,7 @@ type operation struct {
 	name, method, path string
 	access             access
 	action             auth.Action // what the caller must be allowed; none for the token endpoint
+	shows              auth.Action // of a list: also what it shows, if asked for alone
 	run                func(*call) error
 }
 
@@ -68,6 +71,7 @@ func operations() []*operation {
 		changeMessageVisibility, changeMessageVisibilityBatch,
 		createToken, revokeToken,
 		startMove, listMoves, describeMove, cancelMove,
+		describeDepth, listDepths,
 		listHistory,
 	}
 }
@@ -103,5 +107,7 @@ var (
 	ListMoves                    = listMoves.endpoint()
 	DescribeMove                 = describeMove.endpoint()
 	CancelMove                   = cancelMove.endpoint()
+	DescribeDepth                = describeDepth.endpoint()
+	ListDepths                   = listDepths.endpoint()
 	ListHistory                  = listHistory.endpoint()
 )

@@ -120,6 +120,28 @@ func (f *fake) Describe(_ context.Context, id events.QueueID) (*broker.Queue, er
 	return &shown, nil
 }
 
+func (f *fake) Depth(ctx context.Context, id events.QueueID) (*broker.Depth, error) {
+	q, err := f.Describe(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	d := *q.Depth
+	d.At, d.Shards = now, []broker.Place{{At: now, High: now, Ledger: 1, Messages: 2}}
+	return &d, f.err
+}
+
+func (f *fake) KeptDepths(ctx context.Context, ids []events.QueueID) (all []*broker.Depth, err error) {
+	for _, id := range ids {
+		d, err := f.Depth(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		d.Kept = true
+		all = append(all, d)
+	}
+	return all, nil
+}
+
 func (f *fake) List(_ context.Context, l broker.ListQueues) (page []*broker.Queue, more bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

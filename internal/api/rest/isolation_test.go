@@ -122,6 +122,8 @@ func (v *victim) probes() (all []probe) {
 		case "list-queues":
 			all = append(all, probe{op.name, op.path + "?marker=GUESS", "", nil, []guess{v.list}},
 				probe{op.name, op.path + "?name=GUESS", "", nil, v.refs[2:3]}, probe{op.name, op.path + "?crn=GUESS", "", nil, v.refs[3:]})
+		case "list-depths":
+			all = append(all, probe{op.name, op.path + "?marker=GUESS", "", nil, []guess{v.list}})
 		case "update-queue":
 			all = append(all, probe{op.name, op.at("mine"), `{"redrive_policy":{"dead_letter_queue":"GUESS","max_receive_count":3}}`, nil, v.refs},
 				probe{op.name, op.at("mine"), `{"redrive_policy":{"dead_letter_queue_id":"GUESS","max_receive_count":3}}`, nil, v.refs[:2]})
@@ -153,8 +155,12 @@ func (p probe) send(b *user, guess string) *httptest.ResponseRecorder {
 
 var (
 	anyID   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	asOf    = regexp.MustCompile(`as_of"?:"?[^Z]*Z`)
 	anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 )
+
+// untimed leaves out when depths were counted.
+func untimed(answer string) string { return asOf.ReplaceAllString(answer, "as_of") }
 
 // told is an answer as B sees it, without what is new in every answer and without the guess itself.
 func told(a *httptest.ResponseRecorder, guess string) string {
@@ -197,6 +203,6 @@ func TestNothingLeaks(t *testing.T) {
 
 // state is all that A sees of itself.
 func state(a *user) string {
-	return a.do("GET", "/v1/queues", "").Body.String() + a.do("GET", "/v1/queues/orders", "").Body.String() +
+	return a.do("GET", "/v1/queues", "").Body.String() + untimed(a.do("GET", "/v1/queues/orders", "").Body.String()) +
 		a.do("GET", "/v1/queues/orders/messages?limit=100", "").Body.String() + a.do("GET", "/v1/queues/kitchen/messages", "").Body.String()
 }

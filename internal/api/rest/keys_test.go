@@ -71,7 +71,7 @@ func TestCustomerKeys(t *testing.T) {
 		}
 		r.call("POST", "/v1/queues", `{"name":"p","kms_key":"red"}`, 400)
 		after := r.call("GET", "/v1/queues/q", "", 200)
-		if fmt.Sprint(before) != fmt.Sprint(after) {
+		if untimed(fmt.Sprint(before)) != untimed(fmt.Sprint(after)) {
 			t.Errorf("%v became %v", before, after)
 		}
 		if found := r.call("POST", "/v1/queues/q/messages/receive", `{"max_messages":10}`, 200); len(rows(found)) != 8 {

@@ -29,6 +29,8 @@ const (
 	peekDefault, peekMax = 10, 100
 	// A page of move tasks, which are ours.
 	movesDefault, movesMax = 50, 100
+	// A page of depths, which are ours too: each is read for each shard.
+	depthsDefault, depthsMax = 50, 100
 	// A page of what happened to a message.
 	historyDefault, historyMax = 100, 1000
 

@@ -310,11 +310,11 @@ func TestTimes(t *testing.T) {
 }
 
 func TestDepthStops(t *testing.T) {
-	b := string(appendDepth(nil, &broker.Depth{Available: 10000, InFlight: 10001, Delayed: 1 << 40}))
+	b := string(appendDepth(nil, &broker.Depth{Counts: broker.Counts{Available: 10000, InFlight: 10001, Delayed: 1 << 40}}))
 	if b != `"depth":{"approximate_available":10000,"approximate_in_flight":10000,"approximate_delayed":10000,"counts_capped":true}` {
 		t.Error(b)
 	}
-	if b := string(appendDepth(nil, &broker.Depth{Available: 10000})); !strings.Contains(b, `"counts_capped":false`) {
+	if b := string(appendDepth(nil, &broker.Depth{Counts: broker.Counts{Available: 10000}})); !strings.Contains(b, `"counts_capped":false`) {
 		t.Error(b)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
-var listQueues = &operation{name: "list-queues", method: http.MethodGet, path: queuesPath, access: inAccount, action: auth.ListQueues,
+var listQueues = &operation{name: "list-queues", method: http.MethodGet, path: queuesPath, access: inAccount, action: auth.ListQueues, shows: auth.DescribeQueue,
 	run: (*call).listQueues}
 
 func (c *call) listQueues() error {
@@ -93,29 +93,50 @@ func (c *call) seen(after string, limit int) (seen []*broker.Queue, more bool, e
 	}
 }
 
-// answerQueues writes a page. One that would be longer than a host can answer ends earlier: with a thousand queues the
-// tags alone may take 80 MB.
 func (c *call) answerQueues(queues []*broker.Queue, more bool, limit int, list string) {
-	b := append(c.out, `{"queues":[`...)
-	next := ""
-	for i, q := range queues {
+	c.answerPage(pageOf{field: "queues", list: list, limit: limit, more: more, items: len(queues),
+		name: func(i int) string { return queues[i].Name },
+		item: func(b []byte, i int) []byte {
+			shown := *queues[i]
+			shown.Depth = nil // lists leave it out (section 4.4)
+			return c.h.appendQueue(b, &shown)
+		}})
+}
+
+// pageOf is a page of a list of queues, or of what is said of each.
+type pageOf struct {
+	field, list string
+	limit       int
+	more        bool // there are more than these
+	items       int
+	name        func(int) string             // the queue's
+	item        func(b []byte, i int) []byte // writes one, or nothing
+}
+
+// answerPage writes a page. One that would be longer than a host can answer ends earlier: with a thousand queues the
+// tags alone may take 80 MB.
+func (c *call) answerPage(p pageOf) {
+	b := append(append(append(c.out, `{"`...), p.field...), `":[`...)
+	next, begin := "", len(b)
+	for i := range p.items {
 		before := len(b)
-		if i > 0 {
+		if before > begin {
 			b = append(b, ',')
 		}
-		shown := *q
-		shown.Depth = nil // lists leave it out (section 4.4)
-		if b = c.h.appendQueue(b, &shown); i > 0 && len(b) > answerBytesMax {
-			b, more = b[:before], true
+		comma := len(b)
+		if b = p.item(b, i); len(b) == comma {
+			b = b[:before]
+		} else if before > begin && len(b) > answerBytesMax {
+			b, p.more = b[:before], true
 			break
 		}
-		next = q.Name
+		next = p.name(i)
 	}
-	if more && next != "" {
-		next = c.h.mark(list, next)
+	if p.more && next != "" {
+		next = c.h.mark(p.list, next)
 	} else {
 		next = ""
 	}
-	c.out = append(meta(append(b, ']'), limit, next), '}')
+	c.out = append(meta(append(b, ']'), p.limit, next), '}')
 	c.json(http.StatusOK)
 }

@@ -24,7 +24,7 @@ func (c *call) allowedInAccount() error {
 	if c.caller.Foreign {
 		return fault.New(fault.Denied, "these credentials have no right in the account %q", shorten(c.caller.Account))
 	}
-	if c.caller.MaySomewhere(c.op.action) || c.op == listQueues && c.caller.MaySomewhere(auth.DescribeQueue) {
+	if c.caller.MaySomewhere(c.op.action) || c.op.shows != (auth.Action{}) && c.caller.MaySomewhere(c.op.shows) {
 		return nil
 	}
 	return denied(c.op.action, "any queue")
@@ -88,11 +88,11 @@ func (c *call) permitDeadLetter(d *broker.DeadLetter) error {
 	return c.permit(auth.SendMessage, q)
 }
 
-// visible says whether a list shows a queue: to whom may list it or describe it.
+// visible says whether a list shows a queue: to whom may list it or ask for it alone.
 func (c *call) visible(q *broker.Queue) bool {
 	if !c.caller.Limited() {
 		return true
 	}
 	crn := c.h.queueCRN(q.Account, q.Name)
-	return c.caller.May(auth.ListQueues, crn) || c.caller.May(auth.DescribeQueue, crn)
+	return c.caller.May(c.op.action, crn) || c.caller.May(c.op.shows, crn)
 }

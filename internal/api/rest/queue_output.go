@@ -90,11 +90,15 @@ func appendTags(b []byte, tags map[string]string) []byte {
 	return append(b, '}')
 }
 
-// appendDepth writes the counts, which are exact up to where each stops.
+// appendDepth writes the counts, which are exact up to where each stops, and, which is ours, for what they are true.
 func appendDepth(b []byte, d *broker.Depth) []byte {
 	b = number(append(b, `"depth":{`...), "approximate_available", min(d.Available, depthMax))
 	b = number(append(b, ','), "approximate_in_flight", min(d.InFlight, depthMax))
 	b = number(append(b, ','), "approximate_delayed", min(d.Delayed, depthMax))
 	b = append(b, `,"counts_capped":`...)
-	return append(strconv.AppendBool(b, max(d.Available, d.InFlight, d.Delayed) > depthMax), '}')
+	b = strconv.AppendBool(b, max(d.Available, d.InFlight, d.Delayed) > depthMax)
+	if len(d.Shards) > 0 { // not in an answer that is repeated
+		b = appendPlaces(append(b, ','), d)
+	}
+	return append(b, '}')
 }

@@ -124,6 +124,7 @@ func TestContractOverTheRealBroker(t *testing.T) {
 		r.fifo()
 		r.deadLetters()
 		r.moves()
+		r.depths()
 		r.gone()
 		for _, item := range loadContract(t).doc.Paths.Map() {
 			for _, op := range item.Operations() {
@@ -217,6 +218,32 @@ func (r *real) deadLetters() {
 	}
 	r.want(r.call("POST", "/v1/queues/dead/messages/receive", `{}`, 200), "messages.0.body", "poison", "messages.0.receive_count", "1")
 	r.call("PATCH", "/v1/queues/orders", `{"redrive_policy":{"dead_letter_queue":"orders","max_receive_count":1}}`, 400)
+}
+
+// depths: counts with their places, of one queue and of all; leases that end with nobody asking for anything else.
+func (r *real) depths() {
+	r.call("POST", "/v1/queues", `{"name":"deep"}`, 201)
+	for range 3 {
+		r.call("POST", "/v1/queues/deep/messages", `{"body":"x"}`, 200)
+	}
+	time.Sleep(5 * time.Second)
+	r.call("POST", "/v1/queues/deep/messages/receive", `{"max_messages":2,"visibility_timeout_seconds":10}`, 200)
+	const d = "/x/v1/queues/deep/depth"
+	r.want(r.call("GET", d, "", 200), "depth.queue_name", "deep", "depth.available", "1", "depth.in_flight", "2", "depth.delayed", "0", "depth.source", "state",
+		"depth.oldest_waiting_milliseconds", "5000", "depth.oldest_total_milliseconds", "5000", "depth.shards.0.ledger", "2", "depth.shards.0.messages", "4")
+	r.want(r.call("GET", "/v1/queues/deep", "", 200), "queue.depth.approximate_in_flight", "2", "queue.depth.source", "state", "queue.depth.shards.0.messages", "4")
+	time.Sleep(10 * time.Second)
+	r.want(r.call("GET", d, "", 200), "depth.available", "3", "depth.in_flight", "0", "depth.shards.0.ledger", "2")
+	page := r.call("GET", "/x/v1/depths?limit=1", "", 200)
+	first := get(page, "depths.0.queue_name")
+	r.want(page, "meta.has_more", "true", "depths.1", "")
+	page = r.call("GET", "/x/v1/depths?limit=1&marker="+get(page, "meta.marker"), "", 200)
+	if second := get(page, "depths.0.queue_name"); second <= first {
+		r.t.Errorf("%s comes after %s", second, first)
+	}
+	r.call("GET", "/x/v1/depths?limit=1&marker=x", "", 400)
+	r.call("GET", "/x/v1/queues/nono/depth", "", 404)
+	r.call("DELETE", "/v1/queues/deep", "", 204)
 }
 
 func (r *real) moves() {

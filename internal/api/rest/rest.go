@@ -21,6 +21,8 @@ type Broker interface {
 	Create(ctx context.Context, c broker.CreateQueue) (*broker.Queue, error)
 	Find(ctx context.Context, r broker.Ref) (*broker.Queue, error)
 	Describe(ctx context.Context, id events.QueueID) (*broker.Queue, error)
+	Depth(ctx context.Context, id events.QueueID) (*broker.Depth, error)
+	KeptDepths(ctx context.Context, ids []events.QueueID) ([]*broker.Depth, error)
 	List(ctx context.Context, l broker.ListQueues) (queues []*broker.Queue, more bool, err error)
 	Update(ctx context.Context, u broker.UpdateQueue) (*broker.Queue, error)
 	Delete(ctx context.Context, r broker.Ref) error

@@ -5,11 +5,14 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"golang.org/x/sync/errgroup"
 
+	leaselog "github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/aws/store"
 	"github.com/leaselog/leaselog/internal/aws/stream"
 	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
@@ -45,6 +48,7 @@ func (f *function) consuming(p projections.Projection) func(context.Context, eve
 				err := follower.Wake(ctx, w.Shard, w.Reach)
 				switch {
 				case err == nil:
+					f.telemetry.lagging(w.At, f.instant())
 				case views.Poisoned(err):
 					f.setAside(ctx, w.records[0], err)
 				default:
@@ -86,6 +90,9 @@ func (f *function) wakeups(ctx context.Context, e events.KinesisEvent) (all []*w
 			of[w.Shard] = sum
 			all = append(all, sum)
 		}
+		if sum.At == 0 || w.At > 0 && w.At < sum.At {
+			sum.At = w.At // of the change that waited longest
+		}
 		sum.Reach.Ledger = max(sum.Reach.Ledger, w.Reach.Ledger)
 		sum.Reach.Messages = max(sum.Reach.Messages, w.Reach.Messages)
 		sum.records = append(sum.records, r.Kinesis.SequenceNumber)
@@ -105,15 +112,32 @@ func (f *function) follow(p projections.Projection) (*views.Follower, error) {
 	if f.follower != nil {
 		return f.follower, nil
 	}
+	s, err := f.store()
+	if err == nil {
+		f.follower = &views.Follower{Log: s, Store: s, Projections: []projections.Projection{p}}
+	}
+	return f.follower, err
+}
+
+// store gives the tables to a function that needs no key. f.mu is held.
+func (f *function) store() (*store.Store, error) {
+	if f.tables != nil {
+		return f.tables, nil
+	}
 	c, err := FromEnvironment(f.getenv)
 	if err != nil {
 		return nil, err
 	}
 	c.Now, c.Consumed = f.now, f.telemetry.consumed
 	c.fill()
-	s, err := openStore(c)
-	if err == nil {
-		f.follower = &views.Follower{Log: s, Store: s, Projections: []projections.Projection{p}}
+	f.tables, err = openStore(c)
+	return f.tables, err
+}
+
+// instant is the function's clock.
+func (f *function) instant() leaselog.Instant {
+	if f.now != nil {
+		return f.now()
 	}
-	return f.follower, err
+	return leaselog.Instant(time.Now().UnixMilli())
 }

@@ -32,13 +32,16 @@ func changes(s *story, log eventlog.Log) (e lambdaevents.KinesisEvent) {
 			if err != nil || !ok {
 				return errors.Join(err, fmt.Errorf("stream %s has no end: %t", stream, ok))
 			}
-			e.Records = append(e.Records, changed(len(e.Records), fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"Keys":{"s":{"S":%q},"n":{"N":"%d"}},"NewImage":{"w":{"N":"%d"}}}}`,
-				stream, last.Seq, last.Width)))
+			e.Records = append(e.Records, changed(len(e.Records), fmt.Sprintf(`{"eventName":"INSERT","dynamodb":{"ApproximateCreationDateTime":%d,"Keys":{"s":{"S":%q},"n":{"N":"%d"}},"NewImage":{"w":{"N":"%d"}}}}`,
+				(s.now()-changedAgo)/1000, stream, last.Seq, last.Width)))
 		}
 		return nil
 	}))
 	return e
 }
+
+// changedAgo is how long ago the table took the changes, in milliseconds.
+const changedAgo = 7_000
 
 func changed(n int, data string) lambdaevents.KinesisEventRecord {
 	return lambdaevents.KinesisEventRecord{Kinesis: lambdaevents.KinesisRecord{Data: []byte(data), SequenceNumber: fmt.Sprint("record-", n)}}
@@ -59,8 +62,12 @@ func projected(s *story, l *long, called needs) {
 	for _, e := range []lambdaevents.KinesisEvent{wake, changes(s, direct)} {
 		for _, p := range projections.All() {
 			s.taken()
-			answer, err := s.function(p.Name, s.env, io.Discard).consuming(p)(s.Context(), e)
+			var out strings.Builder
+			answer, err := s.function(p.Name, s.env, &out).consuming(p)(s.Context(), e)
 			s.must(err)
+			if lag := told(s, out.String())["ProjectionLag Deployment=test Operation="+p.Name]; lag < changedAgo || lag > 100*changedAgo {
+				s.Errorf("%s tells a lag of %v ms", p.Name, lag)
+			}
 			if len(answer.BatchItemFailures) > 0 {
 				s.Errorf("%s failed for %v", p.Name, answer.BatchItemFailures)
 			}
@@ -83,10 +90,24 @@ func projected(s *story, l *long, called needs) {
 	takes := s.taken()
 	called.add(projections.Snapshots.Name, takes)
 	called.add(sweep.Views.Name, takes)
+	reporting(s, called)
 	for _, p := range projections.All() {
 		for _, action := range polled {
 			called.add(p.Name, []awsCall{{action: action, resource: "the stream"}})
 		}
+	}
+}
+
+// reporting: the function that looks at the views tells what they say.
+func reporting(s *story, called needs) {
+	s.Helper()
+	s.taken()
+	var out strings.Builder
+	s.must(s.function(ReportName, s.env, &out).reporting()(s.Context(), nil))
+	called.add(ReportName, s.taken())
+	got := told(s, out.String())
+	if got["SweptThrough Deployment=test Operation="+ReportName] != 1 || got["DeadLetters Deployment=test"] != 1 { // of the story about dead letters
+		s.Errorf("the report tells %v", got)
 	}
 }
 

@@ -63,7 +63,7 @@ func open(ctx context.Context, c Config, log eventlog.Log, kept projections.Stor
 		return nil, fmt.Errorf("opening deployment %s: %w", c.Deployment, err)
 	}
 	if d.Broker, err = broker.New(broker.Config{Log: log, Keys: k, ReceiptKey: d.root.derive("receipt"), Now: c.Now, Rand: c.Rand,
-		Deployment: c.Deployment, Shards: c.Shards, Unattended: c.Unattended, Packed: true, CommitItems: store.ItemsMax, Logger: c.Logger, Meter: c.Meter,
+		Deployment: c.Deployment, Shards: c.Shards, Unattended: c.Unattended, Packed: true, CommitItems: store.ItemsMax, Logger: c.Logger, Meter: c.Meter, Views: kept,
 		Buried: (&views.Follower{Store: kept, Projections: projections.All()}).Bury}); err != nil {
 		return nil, err
 	}

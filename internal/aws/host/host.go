@@ -18,6 +18,7 @@ import (
 
 	leaselog "github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
+	"github.com/leaselog/leaselog/internal/aws/store"
 	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/views"
 )
@@ -43,6 +44,7 @@ type function struct {
 	deployment *Deployment
 	handler    http.Handler    // of an endpoint
 	follower   *views.Follower // of a projection
+	tables     *store.Store    // of a function that needs no key
 }
 
 func newFunction(name string, getenv func(string) string, out io.Writer) *function {
@@ -63,7 +65,9 @@ func (f *function) open(ctx context.Context) (*Deployment, error) {
 	t := f.telemetry
 	c.Unattended = true
 	c.Now, c.Logger, c.Meter, c.Failed, c.Consumed = f.now, t.logger, t, t.Failed, t.consumed
-	f.deployment, err = Open(ctx, c)
+	if f.deployment, err = Open(ctx, c); err == nil {
+		t.traffics = f.deployment.Broker.Traffics
+	}
 	return f.deployment, err
 }
 
@@ -135,6 +139,7 @@ func (f *function) ticking(c sweep.Chore) func(context.Context, json.RawMessage)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
+		f.telemetry.add(sweptThrough, 1)
 		return nil
 	}
 }

@@ -96,8 +96,8 @@ func readFunctions(t *testing.T) map[string]bool {
 	for name := range endpoints() {
 		all[name] = true
 	}
-	for _, c := range sweep.Chores() {
-		all[c.Name] = true
+	for name := range scheduled() {
+		all[name] = true
 	}
 	for _, p := range projections.All() {
 		all[p.Name] = true

@@ -33,7 +33,7 @@ var steps = []struct {
 	status int
 }{
 	{"create-token", 200}, {"create-queue", 201}, {"list-queues", 200}, {"describe-queue", 200}, {"update-queue", 200}, {"send-message", 200},
-	{"send-message-batch", 200}, {"peek-messages", 200}, {"list-history", 200}, {"start-move", 201}, {"list-moves", 200},
+	{"send-message-batch", 200}, {"peek-messages", 200}, {"list-history", 200}, {"start-move", 201}, {"list-moves", 200}, {"describe-depth", 200}, {"list-depths", 200},
 	{"describe-move", 200}, {"cancel-move", 200}, {"receive-messages", 200}, {"change-message-visibility", 204},
 	{"change-message-visibility-batch", 200}, {"delete-message", 204}, {"delete-message-batch", 200}, {"purge-queue", 200}, {"delete-queue", 204},
 	{"revoke-token", 204},

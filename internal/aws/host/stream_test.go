@@ -198,9 +198,9 @@ func counts(c *cloud, d *Deployment, shards []projections.Shard) {
 		c.must(err)
 		sum.Add(r)
 	}
-	got := broker.Depth{Available: uint64(sum.Available), InFlight: uint64(sum.InFlight), Delayed: uint64(sum.Delayed)}
-	if got != *q.Depth || got.Available == 0 || got.InFlight == 0 {
-		c.Errorf("the views count %+v, the broker %+v", got, *q.Depth)
+	got := broker.Counts{Available: uint64(sum.Available), InFlight: uint64(sum.InFlight), Delayed: uint64(sum.Delayed)}
+	if got != q.Depth.Counts || got.Available == 0 || got.InFlight == 0 {
+		c.Errorf("the views count %+v, the broker %+v", got, q.Depth.Counts)
 	}
 	c.Logf("views of %d shards at %d: %+v, oldest %+v", len(shards), sum.At, sum.Counts, sum.Ages)
 }

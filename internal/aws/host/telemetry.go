@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"maps"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
+	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/broker"
 )
@@ -27,8 +27,12 @@ type telemetry struct {
 	off        bool // metrics
 	logger     *slog.Logger
 
+	filter   queueFilter
+	traffics func() []broker.QueueTraffic // nil: no broker is open
+
 	mu     sync.Mutex
 	counts map[metric]float64
+	told   map[events.QueueID]broker.Traffic // of the queues that are watched
 }
 
 var _ broker.Meter = (*telemetry)(nil)
@@ -53,6 +57,10 @@ var (
 	faults   = metric{"Faults", "Count", true}   // answers that blame the service
 	opened   = metric{"Opened", "Count", true}   // processes that began to work
 	poison   = metric{"SetAside", "Count", true} // records of the stream that no attempt would get over
+	// sweptThrough is 1 when a function on a schedule has done its work to the end: where it is missing, nobody has.
+	sweptThrough = metric{"SweptThrough", "Count", true}
+	// projectionLag is the longest time of an invocation from a change of the log to the view that has it.
+	projectionLag = metric{"ProjectionLag", "Milliseconds", true}
 
 	readUnits  = metric{"ReadUnits", "Count", false}
 	writeUnits = metric{"WriteUnits", "Count", false}
@@ -68,7 +76,7 @@ func newTelemetry(operation string, getenv func(string) string, out io.Writer) *
 	_ = level.UnmarshalText([]byte(getenv(envLogLevel))) // what it does not know is info
 	h := slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: lambdacontext.ReplaceAttr})
 	return &telemetry{out: out, deployment: getenv(envDeployment), operation: operation, off: getenv(envMetrics) == "off",
-		logger: slog.New(invoked{h}), counts: map[metric]float64{opened: 1}}
+		logger: slog.New(invoked{h}), counts: map[metric]float64{opened: 1}, filter: newQueueFilter(getenv), told: map[events.QueueID]broker.Traffic{}}
 }
 
 // traceKey is the key under which aws-lambda-go puts the trace's header into the context.
@@ -81,13 +89,21 @@ func (t *telemetry) begin(ctx context.Context, gateway string) (context.Context,
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		ids.lambda = lc.AwsRequestID
 	}
-	return context.WithValue(ctx, idsKey{}, ids), func() { t.flush(time.Now(), ids) }
+	return context.WithValue(ctx, idsKey{}, ids), func() {
+		t.flush(time.Now(), ids)
+		t.queues(time.Now(), ids)
+	}
 }
 
 // ids name an invocation in logs: Lambda's id, the API's, and the trace of X-Ray.
 type ids struct{ lambda, gateway, trace string }
 
 type idsKey struct{}
+
+func idsOf(ctx context.Context) ids {
+	ids, _ := ctx.Value(idsKey{}).(ids)
+	return ids
+}
 
 func (i ids) attrs() (all []slog.Attr) {
 	for name, value := range map[string]string{"requestId": i.lambda, "gatewayId": i.gateway, "trace": i.trace} {
@@ -131,7 +147,8 @@ func (t *telemetry) add(m metric, n float64) {
 func (t *telemetry) Done(d *broker.Tally) {
 	for name, n := range map[string]uint64{"Sent": uint64(d.Sent), "Duplicates": uint64(d.Duplicates), "Received": uint64(d.Leased),
 		"Redelivered": uint64(d.Redelivered), "Acked": uint64(d.Acked), "Extended": uint64(d.Extended), "Released": uint64(d.Released),
-		"LeasesEnded": uint64(d.LateLeases), "Expired": d.Expired, "Moved": uint64(d.Moved), "Purged": d.Purged} {
+		"LeasesEnded": uint64(d.LateLeases), "Expired": d.Expired, "Moved": uint64(d.Moved), "Purged": d.Purged,
+		"DeadLettered": uint64(d.DeadLettered), "EmptyReceives": uint64(d.EmptyReceives)} {
 		t.add(metric{name, "Count", false}, float64(n))
 	}
 	t.add(bytesSent, float64(d.SentBytes))
@@ -209,10 +226,5 @@ func (t *telemetry) flush(now time.Time, ids ids) {
 			directives = append(directives, d)
 		}
 	}
-	line["_aws"] = map[string]any{"Timestamp": now.UnixMilli(), "CloudWatchMetrics": directives}
-	text, err := json.Marshal(line)
-	if err != nil {
-		panic(err) // numbers and strings
-	}
-	_, _ = t.out.Write(append(text, '\n')) // one write: lines of one process do not mix
+	t.write(now, line, directives...)
 }

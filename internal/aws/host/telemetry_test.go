@@ -17,7 +17,7 @@ func TestMetrics(t *testing.T) {
 	var out strings.Builder
 	m := newTelemetry("send-message", func(name string) string { return map[string]string{envDeployment: "prod"}[name] }, &out)
 	_, end := m.begin(t.Context(), "")
-	m.Done(&broker.Tally{Sent: 3, SentBytes: 30, Duplicates: 1, Leased: 4, Redelivered: 2, Acked: 5, Extended: 6, Released: 7, LateLeases: 8, Expired: 9, Moved: 10, Purged: 11})
+	m.Done(&broker.Tally{Sent: 3, SentBytes: 30, Duplicates: 1, Leased: 4, Redelivered: 2, Acked: 5, Extended: 6, Released: 7, LateLeases: 8, Expired: 9, Moved: 10, Purged: 11, DeadLettered: 12, EmptyReceives: 13})
 	m.Wrote(broker.Write{Outcome: broker.Stands, Repeats: 2})
 	m.Wrote(broker.Write{Outcome: broker.Conflict})
 	m.consumed("PutItem", 0, 1.5)
@@ -34,7 +34,7 @@ func TestMetrics(t *testing.T) {
 	about := line["_aws"].(map[string]any)
 	delete(line, "_aws")
 	want := map[string]any{"Deployment": "prod", "Operation": "send-message", "requestId": "", "Sent": 3.0, "SentBytes": 30.0, "Duplicates": 1.0, "Received": 4.0,
-		"Redelivered": 2.0, "Acked": 5.0, "Extended": 6.0, "Released": 7.0, "LeasesEnded": 8.0, "Expired": 9.0, "Moved": 10.0, "Purged": 11.0, "Commits": 1.0,
+		"Redelivered": 2.0, "Acked": 5.0, "Extended": 6.0, "Released": 7.0, "LeasesEnded": 8.0, "Expired": 9.0, "Moved": 10.0, "Purged": 11.0, "DeadLettered": 12.0, "EmptyReceives": 13.0, "Commits": 1.0,
 		"CommitRepeats": 2.0, "CommitConflicts": 1.0, "WriteUnits": 1.5, "ReadUnits": 2.0, "Faults": 1.0, "Refusals": 2.0, "Opened": 1.0}
 	if d := cmp.Diff(want, line); d != "" {
 		t.Error(d)

@@ -25,7 +25,12 @@ type template struct {
 // and an import for the name of the output.
 func readTemplate(t testing.TB, conditions map[string]bool) *template {
 	t.Helper()
-	text, err := os.ReadFile("../../../template.yaml")
+	return readTemplateFile(t, "template.yaml", conditions)
+}
+
+func readTemplateFile(t testing.TB, file string, conditions map[string]bool) *template {
+	t.Helper()
+	text, err := os.ReadFile("../../../" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +158,15 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
+// scheduled are the functions that run by the clock.
+func scheduled() map[string]bool {
+	all := map[string]bool{ReportName: true}
+	for _, c := range sweep.Chores() {
+		all[c.Name] = true
+	}
+	return all
+}
+
 // TestLists holds the endpoints, chores and projections, the folders under functions/ and the resources in template.yaml to be the
 // same, and each function to be nothing but wiring.
 func TestLists(t *testing.T) {
@@ -163,12 +177,13 @@ func TestLists(t *testing.T) {
 	for _, c := range sweep.Chores() {
 		mains[c.Name] = "host.Tick(sweep." + strings.TrimPrefix(camel(c.Name), "Sweep") + ")"
 	}
+	mains[ReportName] = "host.Report()"
 	for _, p := range projections.All() {
 		mains[p.Name] = "host.Consume(projections." + strings.TrimPrefix(camel(p.Name), "Project") + ")"
 	}
 	functions := readTemplate(t, nil).of("AWS::Serverless::Function")
 	if len(functions) != len(mains) {
-		t.Errorf("template.yaml has %d functions, and there are %d endpoints, chores and projections", len(functions), len(mains))
+		t.Errorf("template.yaml has %d functions, and there are %d endpoints, chores, projections and the report", len(functions), len(mains))
 	}
 	folders, err := filepath.Glob(functionsDir + "*")
 	if err != nil || len(folders) != len(mains) {
@@ -213,9 +228,9 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("functions/%s/event.json is for %s", e.Name, ev.RouteKey)
 		}
 	}
-	for _, c := range sweep.Chores() {
-		if at(functions[camel(c.Name)], "Events", "Schedule", "Type") != "Schedule" {
-			t.Errorf("%s has no schedule", c.Name)
+	for name := range scheduled() {
+		if at(functions[camel(name)], "Events", "Schedule", "Type") != "Schedule" {
+			t.Errorf("%s has no schedule", name)
 		}
 	}
 	for _, p := range projections.All() {
@@ -277,6 +292,11 @@ func TestAlarms(t *testing.T) {
 	for _, p := range projections.All() {
 		if n := camel(p.Name); at(alarms[n+"Late"], "MetricName") != "IteratorAge" || at(alarms[n+"SetAside"], "MetricName") != "SetAside" {
 			t.Errorf("nobody hears when %s is behind, or sets a record aside", p.Name)
+		}
+	}
+	for name := range scheduled() {
+		if at(alarms[camel(name)+"NotRun"], "MetricName") != "SweptThrough" {
+			t.Errorf("nobody hears when %s does not run", name)
 		}
 	}
 	if at(alarms["ApiErrors"], "MetricName") != "5xx" {

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
+
+	"github.com/leaselog/leaselog/internal/eventlog"
 )
 
 // once leaves a call unrepeated. After a repeat inside one call, a refusal would say nothing of the attempt before it.
@@ -38,7 +40,7 @@ func (p plainBodies) Do(r *http.Request) (*http.Response, error) {
 }
 
 // heard takes from an answer what it cost and when it was given.
-func (s *Store) heard(operation string, began time.Time, md middleware.Metadata, used ...types.ConsumedCapacity) {
+func (s *Store) heard(ctx context.Context, operation string, began time.Time, md middleware.Metadata, used ...types.ConsumedCapacity) {
 	if date, ok := awsmiddleware.GetServerTime(md); ok {
 		s.clock.observe(began, s.now(), date)
 	}
@@ -47,10 +49,16 @@ func (s *Store) heard(operation string, began time.Time, md middleware.Metadata,
 		units += aws.ToFloat64(u.CapacityUnits)
 	}
 	if operation == "GetItem" || operation == "Query" {
-		s.consumed(operation, units, 0)
+		s.charge(ctx, operation, units, 0)
 	} else {
-		s.consumed(operation, 0, units)
+		s.charge(ctx, operation, 0, units)
 	}
+}
+
+// charge tells whoever counts what a call took.
+func (s *Store) charge(ctx context.Context, operation string, readUnits, writeUnits float64) {
+	s.consumed(operation, readUnits, writeUnits)
+	eventlog.Charge(ctx, readUnits, writeUnits)
 }
 
 func one(used *types.ConsumedCapacity) types.ConsumedCapacity {
@@ -69,7 +77,7 @@ func (s *Store) get(ctx context.Context, in *dynamodb.GetItemInput) (item, error
 	if err != nil {
 		return nil, fmt.Errorf("read table %s: %w", *in.TableName, err)
 	}
-	s.heard("GetItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
+	s.heard(ctx, "GetItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
 	return out.Item, nil
 }
 
@@ -104,7 +112,7 @@ func (s *Store) page(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.Qu
 	began := s.now()
 	out, err := s.client.Query(ctx, in, s.again)
 	if err == nil {
-		s.heard("Query", began, out.ResultMetadata, one(out.ConsumedCapacity))
+		s.heard(ctx, "Query", began, out.ResultMetadata, one(out.ConsumedCapacity))
 	}
 	return out, err
 }
@@ -124,7 +132,7 @@ func (s *Store) put(ctx context.Context, in *dynamodb.PutItemInput, retries func
 	began := s.now()
 	out, err := s.client.PutItem(ctx, in, retries)
 	if err == nil {
-		s.heard("PutItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
+		s.heard(ctx, "PutItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
 	}
 	return out, err
 }
@@ -136,7 +144,7 @@ func (s *Store) update(ctx context.Context, in *dynamodb.UpdateItemInput, retrie
 	began := s.now()
 	out, err := s.client.UpdateItem(ctx, in, retries)
 	if err == nil {
-		s.heard("UpdateItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
+		s.heard(ctx, "UpdateItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
 	}
 	return err
 }
@@ -148,7 +156,7 @@ func (s *Store) transact(ctx context.Context, in *dynamodb.TransactWriteItemsInp
 	began := s.now()
 	out, err := s.client.TransactWriteItems(ctx, in, once)
 	if err == nil {
-		s.heard("TransactWriteItems", began, out.ResultMetadata, out.ConsumedCapacity...)
+		s.heard(ctx, "TransactWriteItems", began, out.ResultMetadata, out.ConsumedCapacity...)
 	}
 	return err
 }

@@ -179,7 +179,7 @@ func (w *write) send(ctx context.Context) error {
 	began := w.now().UnixMilli()
 	lost, err := w.execute(ctx)
 	if lost != nil {
-		w.losing()
+		w.losing(ctx)
 		return w.met(ctx, lost)
 	}
 	if err != nil {
@@ -226,7 +226,7 @@ func (w *write) transaction() *dynamodb.TransactWriteItemsInput {
 
 // losing counts what a write that lost has cost: DynamoDB charges for it and does not tell. It is as much as if the
 // write had gone through, unless what stands there is larger.
-func (w *write) losing() {
+func (w *write) losing(ctx context.Context) {
 	units, name := 0.0, "PutItem"
 	for _, op := range w.ops {
 		units += float64((op.bytes + 1023) / 1024)
@@ -237,7 +237,7 @@ func (w *write) losing() {
 	case w.ops[0].update != nil:
 		name = "UpdateItem"
 	}
-	w.consumed(name, 0, units)
+	w.charge(ctx, name, 0, units)
 }
 
 // met says what a write means that met something: done where it met itself.

@@ -80,7 +80,7 @@ func (m *meets) life() {
 		_, err := m.Send(ctx, q.ID, []broker.Outgoing{message([]byte("body"), false, "")})
 		return err
 	})
-	m.wants(q.ID, broker.Depth{Available: 1})
+	m.wants(q.ID, broker.Counts{Available: 1})
 	m.does("receive", func(ctx context.Context) (err error) {
 		found, err = m.Receive(ctx, broker.Receive{Queue: q.ID, Max: 10, WaitSeconds: &none})
 		return err
@@ -88,12 +88,12 @@ func (m *meets) life() {
 	if len(found) != 1 || found[0].Receives != 1 {
 		m.Fatalf("received: %+v", found)
 	}
-	m.wants(q.ID, broker.Depth{InFlight: 1})
+	m.wants(q.ID, broker.Counts{InFlight: 1})
 	m.does("extend", func(ctx context.Context) error {
 		return single(m.Extend(ctx, q.ID, []broker.Extend{{Receipt: found[0].Receipt, Seconds: 60}}))
 	})
 	m.does("ack", func(ctx context.Context) error { return single(m.Ack(ctx, q.ID, receiptsOf(found))) })
-	m.wants(q.ID, broker.Depth{})
+	m.wants(q.ID, broker.Counts{})
 }
 
 // does a command whose next writes meet the fault.
@@ -119,9 +119,9 @@ func (m *meets) does(what string, do func(context.Context) error) {
 	}
 }
 
-func (m *meets) wants(q events.QueueID, want broker.Depth) {
+func (m *meets) wants(q events.QueueID, want broker.Counts) {
 	m.Helper()
-	if about, err := m.Describe(m.Context(), q); err != nil || *about.Depth != want {
+	if about, err := m.Describe(m.Context(), q); err != nil || about.Depth.Counts != want {
 		m.Errorf("the depth is %+v, %v; want %+v", about.Depth, err, want)
 	}
 }

@@ -20,6 +20,7 @@ import (
 type Wakeup struct {
 	Shard projections.Shard
 	Reach projections.Ends
+	At    events.Instant // when the table took the change
 }
 
 // change is a record as DynamoDB's streaming destination puts it
@@ -27,9 +28,22 @@ type Wakeup struct {
 type change struct {
 	EventName string `json:"eventName"`
 	DynamoDB  struct {
-		Keys     attributes `json:"Keys"`
-		NewImage attributes `json:"NewImage"`
+		Created   float64    `json:"ApproximateCreationDateTime"`
+		Precision string     `json:"ApproximateCreationDateTimePrecision"`
+		Keys      attributes `json:"Keys"`
+		NewImage  attributes `json:"NewImage"`
 	} `json:"dynamodb"`
+}
+
+// created is when the table took the change. An emulator names no precision and means seconds.
+func (c *change) created() events.Instant {
+	switch c.DynamoDB.Precision {
+	case "MICROSECOND":
+		return events.Instant(c.DynamoDB.Created / 1000)
+	case "MILLISECOND":
+		return events.Instant(c.DynamoDB.Created)
+	}
+	return events.Instant(c.DynamoDB.Created * 1000)
 }
 
 // attributes are those of an item that a wake-up needs: see package store.
@@ -61,7 +75,7 @@ func Decode(data []byte) (w Wakeup, wakes bool, err error) {
 	if err := errors.Join(errSeq, errWidth); err != nil {
 		return w, false, fmt.Errorf("a record of stream %s: %w", name, err)
 	}
-	w.Shard = projections.Shard{Queue: queue, Index: index}
+	w.Shard, w.At = projections.Shard{Queue: queue, Index: index}, c.created()
 	if ledger {
 		w.Reach.Ledger = seq + width
 	} else {

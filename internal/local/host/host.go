@@ -36,7 +36,8 @@ type Config struct {
 	// MetricsListen is where /metrics is served, host:port, with /healthz and /readyz beside it, to whoever asks: names
 	// of accounts and queues are in it. Empty: on Listen where that is loopback, and nowhere otherwise.
 	MetricsListen string
-	Traces        string // base URL of an OTLP collector; empty: nothing is traced
+	Traces        string // base URL of an OTLP collector for spans; empty: nothing is traced
+	Push          string // base URL of an OTLP collector for metrics; empty: they are only scraped
 	Version       string // of the program, for metrics and traces
 	Logger        *slog.Logger
 }
@@ -118,7 +119,7 @@ func (h *Host) openWatch() (err error) {
 	for _, e := range rest.Endpoints() {
 		operations = append(operations, e.Name)
 	}
-	h.watch, err = watch.New(watch.Config{Version: h.Version, Operations: operations, Traces: h.Traces, Logger: h.Logger})
+	h.watch, err = watch.New(watch.Config{Version: h.Version, Operations: operations, Traces: h.Traces, Push: h.Push, Logger: h.Logger})
 	return err
 }
 
@@ -202,7 +203,7 @@ func (h *Host) close() error {
 	}
 	h.chores.Wait()
 	if lost := h.watch.Close(ctx); lost != nil {
-		h.Logger.Warn("the last traces could not be sent", "error", lost)
+		h.Logger.Warn("the last traces or metrics could not be sent", "error", lost)
 	}
 	return errors.Join(err, h.Backing.Close())
 }

@@ -71,6 +71,67 @@ func TestWhereMetricsAre(t *testing.T) {
 	}
 }
 
+// TestQueuesAreWatched: after known work a scrape has the known numbers, by queue; and in-flight messages fall with time.
+func TestQueuesAreWatched(t *testing.T) {
+	h, err := Open(Config{Listen: "127.0.0.1:0", Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	call := func(path, body string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+h.Address()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer dev")
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		if err != nil || a.StatusCode >= 300 {
+			t.Fatalf("%s: %d %s, %v", path, a.StatusCode, text, err)
+		}
+		return string(text)
+	}
+	for _, q := range []string{"one", "two"} {
+		call("/v1/queues", `{"name":"`+q+`"}`)
+		for range 3 {
+			call("/v1/queues/"+q+"/messages", `{"body":"x"}`)
+		}
+	}
+	call("/v1/queues/one/messages", `{"body":"x","delay_seconds":900}`)
+	call("/v1/queues/one/messages/receive", `{"max_messages":2}`)
+	call("/v1/queues/two/messages/receive", `{"max_messages":10,"visibility_timeout_seconds":1}`)
+	call("/v1/queues/two/messages/receive", `{"max_messages":10,"wait_time_seconds":0}`)
+	wants(t, h, `leaselog_queue_messages{account="local",queue="one",state="available"} 1`, `leaselog_queue_messages{account="local",queue="one",state="in_flight"} 2`,
+		`leaselog_queue_messages{account="local",queue="one",state="delayed"} 1`, `leaselog_queue_events_total{account="local",event="sent",queue="one"} 4`,
+		`leaselog_queue_events_total{account="local",event="received",queue="one"} 2`, `leaselog_queue_events_total{account="local",event="empty_receive",queue="one"} 0`,
+		`leaselog_queue_events_total{account="local",event="received",queue="two"} 3`, `leaselog_queue_events_total{account="local",event="empty_receive",queue="two"} 1`,
+		`leaselog_queue_commits_total{account="local",outcome="stands",queue="two"} 4`, `leaselog_queue_commits_total{account="local",outcome="conflict",queue="two"} 0`)
+	call("/v1/queues/two/messages/receive", `{"max_messages":1,"wait_time_seconds":20,"visibility_timeout_seconds":60}`) // once the leases are over
+	wants(t, h, `leaselog_queue_messages{account="local",queue="two",state="available"} 2`, `leaselog_queue_messages{account="local",queue="two",state="in_flight"} 1`)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// wants scrapes a host and looks for lines.
+func wants(t *testing.T, h *Host, lines ...string) {
+	t.Helper()
+	_, text := get(t, h.MetricsURL())
+	for _, line := range lines {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("there is no %s", line)
+		}
+	}
+}
+
 // TestReadiness: the reasons, without a path of the server's disk; other methods are refused.
 func TestReadiness(t *testing.T) {
 	var ill error

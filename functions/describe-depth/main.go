@@ -1,0 +1,9 @@
+// Command describe-depth is the Lambda function behind GET /x/v1/queues/{queue_id}/depth.
+package main
+
+import (
+	"github.com/leaselog/leaselog/internal/api/rest"
+	"github.com/leaselog/leaselog/internal/aws/host"
+)
+
+func main() { host.Serve(rest.DescribeDepth) }
