@@ -72,7 +72,7 @@ const waitingMax = 4
 const lookBlocksMax = 16
 
 type depthFold struct {
-	state
+	standing
 	ahead ahead
 	cold  bool
 	known events.Position // up to where ahead was kept
@@ -80,9 +80,7 @@ type depthFold struct {
 
 // Start implements [Fold].
 func (d *depthFold) Start(s Start) (uint64, error) {
-	if err := d.start(s); err != nil {
-		return 0, err
-	}
+	d.State = s.State
 	if d.cold = s.Kept == nil; d.cold {
 		return d.tail, nil
 	}
@@ -109,10 +107,7 @@ func (d *depthFold) Messages() events.Position {
 }
 
 // Message implements [Fold].
-func (d *depthFold) Message(e Entry, h *events.Header) {
-	d.state.Message(e, h)
-	d.ahead.add(h)
-}
+func (d *depthFold) Message(_ Entry, h *events.Header) { d.ahead.add(h) }
 
 // View implements [Fold].
 func (d *depthFold) View(look Look) ([]byte, error) {

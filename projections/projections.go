@@ -38,8 +38,8 @@ func (e Ends) Reach(other Ends) bool {
 type Projection struct {
 	Name string // of the function: also the folder under functions/ and the resource in template.yaml
 	View string // begins the keys of its views
-	// History is how many milliseconds of the log are in the view. 0 is for one that stands on the state of the shard:
-	// its fold begins with the newest snapshots.
+	// History is how many milliseconds of the log are in the view. 0 is for one that stands on the state of the shard,
+	// which begins with the newest snapshots.
 	History events.Instant
 	New     func() Fold
 }
@@ -48,8 +48,11 @@ type Projection struct {
 // list equal.
 func All() []Projection { return []Projection{Depth, Traffic, Redrive, Snapshots} }
 
+// Embedded lists those that a server keeps for its embedded store: its broker, alone there, makes the snapshots itself.
+func Embedded() []Projection { return []Projection{Depth, Traffic, Redrive} }
+
 // Fold makes the view of one shard. The ledger is folded first, up to its end, and then the message stream, so that a
-// message that the ledger names is there.
+// message that the ledger names is there. A fold that stands on the state is given each entry after the state has taken it.
 type Fold interface {
 	// Start begins with what is known already. It gives from where the ledger is read.
 	Start(Start) (ledger uint64, err error)
@@ -68,9 +71,9 @@ type Fold interface {
 
 // Start is what a fold begins with.
 type Start struct {
-	Kept             []byte    // the view as it is kept, nil for none
-	Ends             Ends      // that Kept is true for; for none of a projection with a history, where that begins
-	Ledger, Messages *Snapshot // the newest, for a projection that stands on the state; nil for none
+	Kept  []byte // the view as it is kept, nil for none
+	Ends  Ends   // that Kept is true for; for none of a projection with a history, where that begins
+	State *State // for a projection that stands on it
 }
 
 // Snapshot is the state of a stream's fold just before Seq.
@@ -88,30 +91,36 @@ type Entry struct {
 // Look shows the header of the entry that covers a position of the message stream, and where that entry begins.
 type Look func(events.Position) (events.Position, *events.Header, error)
 
-// state is the fold of a shard that the rules make, and how far it goes.
-type state struct {
+// State is the fold of a shard that the rules make. Any number of views of the shard stand on the same one.
+type State struct {
 	ledger *queue.Ledger
 	sender *queue.Sender
 	tail   uint64 // of the ledger
 }
 
-// start takes the state from snapshots, and from nothing where there are none.
-func (s *state) start(b Start) (err error) {
-	s.ledger, s.sender = queue.NewLedger(queue.DefaultLimits), queue.NewSender(queue.DefaultLimits)
-	if b.Ledger != nil {
-		if s.ledger, err = queue.LoadLedger(queue.DefaultLimits, b.Ledger.Data); err != nil {
-			return err
+// NewState takes the state from the newest snapshots, and from nothing where they are nil. whole says that snapshots are
+// to be made of it; otherwise it does without the deduplication ids, which are most of it.
+func NewState(ledger, messages *Snapshot, whole bool) (s *State, err error) {
+	s = &State{ledger: queue.NewLedger(queue.DefaultLimits), sender: queue.NewSender(queue.DefaultLimits)}
+	if ledger != nil {
+		if s.ledger, err = queue.LoadLedger(queue.DefaultLimits, ledger.Data); err != nil {
+			return nil, err
 		}
-		s.tail = b.Ledger.Seq
+		s.tail = ledger.Seq
 	}
-	if b.Messages != nil {
-		s.sender, err = queue.LoadSender(queue.DefaultLimits, b.Messages.Data)
+	if messages != nil {
+		if s.sender, err = queue.LoadSender(queue.DefaultLimits, messages.Data); err != nil {
+			return nil, err
+		}
 	}
-	return err
+	if !whole {
+		s.sender.Reading()
+	}
+	return s, nil
 }
 
-// Ledger implements [Fold].
-func (s *state) Ledger(e Entry, _ *events.LedgerHeader, happened []events.Event) {
+// Happened takes the next entry of the ledger.
+func (s *State) Happened(e Entry, happened []events.Event) {
 	for _, h := range happened {
 		s.ledger.Evolve(h)
 	}
@@ -119,11 +128,8 @@ func (s *state) Ledger(e Entry, _ *events.LedgerHeader, happened []events.Event)
 	s.tail = e.Next
 }
 
-// Messages implements [Fold].
-func (s *state) Messages() events.Position { return s.sender.Tail }
-
-// Message implements [Fold]. An entry that the state has already is passed over.
-func (s *state) Message(e Entry, h *events.Header) {
+// Written takes an entry of the message stream. One that the state has already is passed over.
+func (s *State) Written(e Entry, h *events.Header) {
 	if events.Position(e.Seq) < s.sender.Tail {
 		return
 	}
@@ -131,13 +137,25 @@ func (s *state) Message(e Entry, h *events.Header) {
 	s.sender.Settle()
 }
 
-// Ends implements [Fold].
-func (s *state) Ends() Ends { return Ends{s.tail, s.sender.Tail} }
+// Messages gives from where the message stream is read on.
+func (s *State) Messages() events.Position { return s.sender.Tail }
+
+// Ends is how far both streams are folded.
+func (s *State) Ends() Ends { return Ends{s.tail, s.sender.Tail} }
 
 // high is the highest instant that the shard has reached.
-func (s *state) high() events.Instant { return max(s.ledger.High, s.sender.High) }
+func (s *State) high() events.Instant { return max(s.ledger.High, s.sender.High) }
 
 // alive says whether the message at a position is not finished.
-func (s *state) alive(p events.Position) bool {
+func (s *State) alive(p events.Position) bool {
 	return p >= s.ledger.Cursor || s.ledger.Get(p) != nil
 }
+
+// standing is what is the same in all folds that stand on the state.
+type standing struct{ *State }
+
+// Ledger implements [Fold].
+func (standing) Ledger(Entry, *events.LedgerHeader, []events.Event) {}
+
+// Message implements [Fold].
+func (standing) Message(Entry, *events.Header) {}

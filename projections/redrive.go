@@ -41,7 +41,7 @@ type origin struct {
 }
 
 type redriveFold struct {
-	state
+	standing
 	origins []origin // by position; some may be finished
 	cold    bool
 	known   events.Position // up to where origins reach
@@ -50,9 +50,7 @@ type redriveFold struct {
 
 // Start implements [Fold].
 func (r *redriveFold) Start(s Start) (uint64, error) {
-	if err := r.start(s); err != nil {
-		return 0, err
-	}
+	r.State = s.State
 	r.cold, r.early = true, true
 	if s.Kept == nil {
 		return r.tail, nil
@@ -82,7 +80,6 @@ func (r *redriveFold) Messages() events.Position {
 
 // Message implements [Fold].
 func (r *redriveFold) Message(e Entry, h *events.Header) {
-	r.state.Message(e, h)
 	for i := range h.Origins {
 		if p := events.Position(e.Seq) + events.Position(i); p >= r.known && r.alive(p) {
 			r.came(p, h.Origins[i].Queue)

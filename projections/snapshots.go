@@ -33,21 +33,20 @@ const (
 )
 
 type snapshotFold struct {
-	state
+	standing
 	ledgerBytes, messageBytes int            // since the last snapshot
 	ledgerAt, messagesAt      events.Instant // of that, 0 for none
 }
 
 // Start implements [Fold].
 func (s *snapshotFold) Start(b Start) (uint64, error) {
-	err := s.start(b)
+	s.State = b.State
 	s.ledgerAt, s.messagesAt = s.ledger.High, s.sender.High
-	return s.tail, err
+	return s.tail, nil
 }
 
 // Ledger implements [Fold].
-func (s *snapshotFold) Ledger(e Entry, h *events.LedgerHeader, happened []events.Event) {
-	s.state.Ledger(e, h, happened)
+func (s *snapshotFold) Ledger(e Entry, h *events.LedgerHeader, _ []events.Event) {
 	s.ledgerBytes += e.Bytes
 	if s.ledgerAt == 0 {
 		s.ledgerAt = h.At
@@ -56,7 +55,6 @@ func (s *snapshotFold) Ledger(e Entry, h *events.LedgerHeader, happened []events
 
 // Message implements [Fold].
 func (s *snapshotFold) Message(e Entry, h *events.Header) {
-	s.state.Message(e, h)
 	s.messageBytes += e.Bytes + int(h.Bytes)
 	if s.messagesAt == 0 {
 		s.messagesAt = h.At

@@ -10,18 +10,16 @@ import (
 
 // Store keeps views, each with the ends that it is true for in one piece.
 type Store interface {
-	// Load gives what is kept at key, as the last answered Save left it, and false for nothing.
+	// Load gives what is kept at key, as the last answered Save left it, and false for nothing: then the version alone
+	// counts, for the next Save.
 	Load(ctx context.Context, key string) (Kept, bool, error)
 
 	// Save replaces what is kept at key if its version is still ifVersion, 0 for nothing. Its error is ErrChanged where
 	// another stands there; after any other one nobody knows what stands. Data has at most [DataBytesMax].
 	Save(ctx context.Context, key string, data []byte, ifVersion uint64) error
-}
 
-// Remover is a [Store] that lets go of views.
-type Remover interface {
-	// Remove forgets what is kept at key, if anything is.
-	Remove(ctx context.Context, key string) error
+	// Forget removes what is kept at key. It may be repeated.
+	Forget(ctx context.Context, key string) error
 }
 
 // Kept is a view as it is kept. Version rises with every change.
@@ -81,8 +79,8 @@ func (m *Memory) Save(_ context.Context, key string, data []byte, ifVersion uint
 	return nil
 }
 
-// Remove implements [Remover].
-func (m *Memory) Remove(_ context.Context, key string) error {
+// Forget implements [Store].
+func (m *Memory) Forget(_ context.Context, key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.kept, key)

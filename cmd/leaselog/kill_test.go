@@ -45,6 +45,7 @@ func TestKill(t *testing.T) {
 		s.kill(t)
 		if k%max(1, kills/40) == 0 { // it reads all that there is, which grows
 			s.check(t)
+			s.sameViews(t)
 		}
 		s.start(t)
 	}
@@ -55,6 +56,7 @@ func TestKill(t *testing.T) {
 	s.stop(t)
 	l.account(t)
 	s.check(t)
+	s.sameViews(t)
 }
 
 // sendPlain sends messages to the standard queue. What was not acknowledged may have arrived or not; it is not sent

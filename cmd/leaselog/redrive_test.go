@@ -211,6 +211,7 @@ func TestRedrive(t *testing.T) {
 	}
 	s.stop(t)
 	s.check(t)
+	s.sameViews(t)
 }
 
 // TestRedriveMany moves many messages, of a standard and of a FIFO queue: the task is cancelled half-way, another one is
@@ -270,4 +271,5 @@ func TestRedriveMany(t *testing.T) {
 	}
 	s.stop(t)
 	s.check(t)
+	s.sameViews(t)
 }

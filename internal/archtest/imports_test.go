@@ -46,13 +46,14 @@ var mayImport = map[string][]string{
 	"internal/aws/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
 		"internal/api", "internal/sweep", "internal/views", "projections", "internal/aws/*"},
 	"internal/local/host": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/auth", "internal/broker",
-		"internal/api", "internal/api/*", "internal/sweep", "internal/console", "internal/watch", "projections", "internal/local/*"},
+		"internal/api", "internal/api/*", "internal/sweep", "internal/views", "internal/console", "internal/watch", "projections", "internal/local/*"},
 
 	// It verifies a store from outside the broker, and so needs to know what the broker keeps.
 	"internal/local/audit": {"events", "internal/fault", "internal/eventlog", "internal/envelope", "internal/queue", "internal/broker",
 		"internal/local/store"},
 	// Administration of a data directory: the server's socket, or the store itself.
-	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/sweep", "internal/local/store", "internal/local/keys"},
+	"internal/local/admin": {"events", "internal/fault", "internal/eventlog", "internal/auth", "internal/broker", "internal/sweep", "internal/views", "projections",
+		"internal/local/store", "internal/local/keys"},
 
 	"functions/*":  {"internal/aws/host", "internal/api/*", "internal/sweep", "projections"},
 	"internal/cli": {"events", "internal/fault", "internal/auth", "internal/client", "internal/local/*", "internal/aws/*", "internal/sweep", "internal/watch", "internal/views", "projections"},

@@ -54,6 +54,12 @@ type Config struct {
 	// with it. A runner calls it before it takes its commands. Default: always.
 	Ready func(ctx context.Context)
 	Meter Meter // hears what is done; default: nobody
+	// Reached hears up to where a shard's streams stand, after each commit and where something new was read. It is called
+	// by the runners, between a commit and its answers: it must not block. Default: nobody.
+	Reached func(projections.Shard, projections.Ends)
+	// Buried is called before the last of a deleted queue is forgotten, to forget what is kept of it elsewhere; it may be
+	// called again. Default: there is nothing.
+	Buried func(ctx context.Context, queue events.QueueID, shards int) error
 	// Views is where projections keep what many queues are asked for at once. Default: every queue's state is asked.
 	Views projections.Store
 }
@@ -116,6 +122,12 @@ func New(c Config) (*Broker, error) {
 	}
 	if c.Meter == nil {
 		c.Meter = unmetered{}
+	}
+	if c.Reached == nil {
+		c.Reached = func(projections.Shard, projections.Ends) {}
+	}
+	if c.Buried == nil {
+		c.Buried = func(context.Context, events.QueueID, int) error { return nil }
 	}
 	b := &Broker{Config: c, queues: map[events.QueueID]*handle{}, names: map[nameKey]events.QueueID{}}
 	b.macs.New = b.newReceiptMAC

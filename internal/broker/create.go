@@ -8,6 +8,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // CreateQueue asks for a queue. Settings are whole: the dialect has filled in its defaults and checked its ranges.
@@ -54,6 +55,9 @@ func (b *Broker) create(ctx context.Context, o *once, c CreateQueue) (*Queue, er
 		err = b.settleOnce(ctx, o, commit, func() []byte { return keepQueue(q) })
 		if err == nil {
 			r.claim = 1
+			for i := range int(r.Shards) {
+				b.Reached(projections.Shard{Queue: r.ID, Index: i}, projections.Ends{Ledger: 1, Messages: 1})
+			}
 			_, err := b.adopt(r)
 			return q, b.halfway(err)
 		}

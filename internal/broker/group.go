@@ -11,6 +11,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/queue"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // group is the commands that are decided together, and what they add to the two streams of a shard.
@@ -235,6 +236,12 @@ func (s *shard) stands(c eventlog.Commit) {
 			s.senderBytes += len(a.Data) + len(a.Header)
 		}
 	}
+	s.reached()
+}
+
+// reached tells how far the streams are known to reach.
+func (s *shard) reached() {
+	s.b.Reached(projections.Shard{Queue: s.id, Index: s.index}, projections.Ends{Ledger: uint64(s.ledgerTail), Messages: s.sender.Tail})
 }
 
 // rollback makes the state what it was before the group.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/keys"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // kind is a sort of queue that every use case is tested with.
@@ -38,6 +40,9 @@ type world struct {
 	edit    []func(*Config)
 	b       *Broker // the first one
 	brokers []*Broker
+	mu      sync.Mutex
+	told    map[projections.Shard]projections.Ends // by Reached
+	buried  map[events.QueueID]int                 // how many shards
 }
 
 // inWorld runs a test in a bubble, with one broker, and checks log and states at its end.
@@ -64,7 +69,8 @@ func openKeys(t testing.TB) *keys.Keys {
 
 func newWorld(t testing.TB, k *keys.Keys, edit ...func(*Config)) *world {
 	mem := eventlog.NewMemory()
-	w := &world{t: t, ctx: context.Background(), mem: mem, log: eventlogtest.NewFaulty(mem), keys: k, edit: edit}
+	w := &world{t: t, ctx: context.Background(), mem: mem, log: eventlogtest.NewFaulty(mem), keys: k, edit: edit,
+		told: map[projections.Shard]projections.Ends{}, buried: map[events.QueueID]int{}}
 	w.b = w.another()
 	return w
 }
@@ -73,7 +79,12 @@ func newWorld(t testing.TB, k *keys.Keys, edit ...func(*Config)) *world {
 func (w *world) another(edit ...func(*Config)) *Broker {
 	w.t.Helper()
 	c := Config{Log: w.log, Keys: w.keys, Rand: rand.Reader, Deployment: "test", Exclusive: true, ReceiptKey: w.keys.Secret("receipts"),
-		Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }}
+		Now:     func() events.Instant { return events.Instant(time.Now().UnixMilli()) },
+		Reached: w.reached,
+		Buried: func(_ context.Context, q events.QueueID, shards int) error {
+			w.buried[q] = shards
+			return nil
+		}}
 	for _, e := range append(slices.Clone(w.edit), edit...) {
 		e(&c)
 	}
@@ -89,6 +100,13 @@ func onShards(shards int) func(*Config) { return func(c *Config) { c.Shards = sh
 func shared(c *Config)                  { c.Exclusive = false }
 func seconds(n uint32) *uint32          { return &n }
 func (w *world) now() events.Instant    { return w.b.Now() }
+
+func (w *world) reached(s projections.Shard, ends projections.Ends) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := w.told[s]
+	w.told[s] = projections.Ends{Ledger: max(told.Ledger, ends.Ledger), Messages: max(told.Messages, ends.Messages)}
+}
 
 // end stops the brokers and compares what each kept with what a new one reads.
 func (w *world) end() {
@@ -131,6 +149,10 @@ func (w *world) sameAsCold(b *Broker) {
 
 func (w *world) compare(h *handle, kept *runner) {
 	w.t.Helper()
+	ends := projections.Ends{Ledger: uint64(kept.ledgerTail), Messages: kept.sender.Tail}
+	if told := w.told[projections.Shard{Queue: h.id, Index: kept.index}]; kept.b.Exclusive && told != ends {
+		w.t.Errorf("shard %d: it is told that the log reaches %+v, and it reaches %+v", kept.index, told, ends)
+	}
 	cold := newShard(h, kept.index)
 	if err := cold.load(w.ctx); err != nil {
 		w.t.Errorf("a cold start: %v", err)
@@ -340,8 +362,6 @@ func sweeps(ctx context.Context, b *Broker, do ...chore) (s Sweep, err error) {
 	return s, err
 }
 
-func nothing() error { return nil }
-
 func sweepExhausted(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
 	return b.SweepExhausted(ctx, f, s)
 }
@@ -355,7 +375,7 @@ func sweepAnchors(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
 	return b.SweepAnchors(ctx, f, s)
 }
 func sweepKeys(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
-	return b.SweepKeys(ctx, f, s, History{Before: b.Now()}, nothing)
+	return b.SweepKeys(ctx, f, s, History{Before: b.Now()})
 }
 func sweepSnapshots(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
 	return b.SweepSnapshots(ctx, f, s, History{Before: b.Now()})
@@ -364,7 +384,7 @@ func sweepSnapshots(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
 // maintain does what is due every few minutes, with a history.
 func maintain(ctx context.Context, b *Broker, keep History) error {
 	_, err := sweeps(ctx, b, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
-		return b.SweepKeys(ctx, f, s, keep, nothing)
+		return b.SweepKeys(ctx, f, s, keep)
 	},
 		sweepExpired, func(ctx context.Context, b *Broker, f *Found, s *Sweep) error {
 			return b.SweepSnapshots(ctx, f, s, keep)

@@ -126,6 +126,9 @@ func TestMaintainBuriesDeletedQueues(t *testing.T) {
 		if err != nil || !r.has(events.Shredded) || len(r.Ring.Versions) != 0 {
 			t.Errorf("the record keeps %+v, %v", r, err)
 		}
+		if w.buried[q] != 1 {
+			t.Errorf("it was told that %d shards were buried", w.buried[q])
+		}
 	})
 }
 

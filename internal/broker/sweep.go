@@ -216,10 +216,10 @@ func (c *expire) find(g *group, most int) (queue.Decision, error) {
 }
 
 // SweepKeys replaces the data key of a queue where it is worn. Of a queue that was deleted before the history begins it
-// drops the streams, has forget do away with what is kept elsewhere, and destroys the keys.
-func (b *Broker) SweepKeys(ctx context.Context, f *Found, s *Sweep, keep History, forget func() error) error {
+// drops the streams, has what is kept elsewhere forgotten, and destroys the keys.
+func (b *Broker) SweepKeys(ctx context.Context, f *Found, s *Sweep, keep History) error {
 	if f.Gone() {
-		return b.shred(ctx, f.record, s, b.bounded(keep), forget)
+		return b.shred(ctx, f.record, s, b.bounded(keep))
 	}
 	h, giveBack, err := b.borrow(f)
 	if err != nil {
@@ -240,7 +240,7 @@ func (b *Broker) SweepKeys(ctx context.Context, f *Found, s *Sweep, keep History
 
 // shred leaves nothing of a deleted queue but the last entries of its streams, which say that it is closed, and its
 // record. The keys go last, since it is they by whose absence nothing is looked for any more.
-func (b *Broker) shred(ctx context.Context, r *record, s *Sweep, keep History, forget func() error) error {
+func (b *Broker) shred(ctx context.Context, r *record, s *Sweep, keep History) error {
 	if r.has(events.Shredded) || r.Rolled != r.Version || r.Deleted > keep.Before {
 		return nil
 	}
@@ -255,8 +255,8 @@ func (b *Broker) shred(ctx context.Context, r *record, s *Sweep, keep History, f
 			}
 		}
 	}
-	if err := forget(); err != nil {
-		return err
+	if err := b.Buried(ctx, r.ID, int(r.Shards)); err != nil {
+		return storeFault(err)
 	}
 	_, err := b.change(ctx, r.ID, func(r *record) ([]eventlog.Claim, error) {
 		if r.has(events.Shredded) {

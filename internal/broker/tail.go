@@ -172,6 +172,7 @@ func (s *shard) follow(ctx context.Context) error {
 		}
 		t.ahead = nil
 	}
+	s.reached()
 	if s.sender.Settings.KeyVersion > s.keys.Current() {
 		return s.b.renew(ctx, s.keys) // another process has re-keyed the queue
 	}

@@ -16,12 +16,14 @@ import (
 	"github.com/leaselog/leaselog/internal/local/admin"
 	"github.com/leaselog/leaselog/internal/local/host"
 	metrics "github.com/leaselog/leaselog/internal/watch"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // backing are the flags that say where everything is kept: in a data directory, or in AWS.
 type backing struct {
 	store, data       string
 	stack, deployment string
+	keepViews         bool // a server keeps views by the deployment's stream
 }
 
 const (
@@ -45,7 +47,7 @@ func (b *backing) flags(cmd *cobra.Command) {
 
 // remote says whether the flags name a deployment in AWS. Flags that mean nothing where they stand are refused.
 func (b *backing) remote(cmd *cobra.Command) (bool, error) {
-	idle := []string{"stack", "deployment"}
+	idle := []string{"stack", "deployment", "keep-views"}
 	switch b.store {
 	case embedded:
 	case dynamodb:
@@ -96,8 +98,16 @@ func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch
 			return d.Healthy(ctx)
 		}
 		s := d.Services()
+		var follow func(context.Context)
+		if b.keepViews {
+			follow = func(ctx context.Context) {
+				if err := d.Follow(ctx, b.stack+"-changes"); err != nil {
+					c.Logger.Warn("views are kept by others, a moment later", "error", err)
+				}
+			}
+		}
 		return &host.Backing{Broker: d.Broker, Directory: d.Directory, Secret: [32]byte(s.Secret), Region: d.Region, Healthy: healthy,
-			Tick: d.Broker.Tick, Sweeps: d.Site(),
+			Tick: d.Broker.Tick, Sweeps: d.Site(), Follow: follow,
 			Close:  func() error { return nil }, // the server has closed the broker, and nothing else is open
 			Shared: true,
 			Place:  fmt.Sprintf("the DynamoDB tables %s-log, -claims and -views in %s (sealed; the key is KMS' alias/%s)", b.stack, d.AWS.Region, b.stack),
@@ -114,7 +124,7 @@ func (b *backing) command(name string) string {
 	return text
 }
 
-// administration opens what the commands about keys and accounts act on.
+// administration opens what the commands about keys, accounts and views act on.
 func (b *backing) administration(cmd *cobra.Command, create bool) (*admin.Client, error) {
 	remote, err := b.remote(cmd)
 	if err != nil {
@@ -127,5 +137,5 @@ func (b *backing) administration(cmd *cobra.Command, create bool) (*admin.Client
 	if err != nil {
 		return nil, err
 	}
-	return admin.Over(d.Directory, func() error { d.Close(); return nil }), nil
+	return admin.Over(d.Directory, admin.Views{Log: d.Log, Store: d.Views, Projections: projections.All(), Now: d.Now}, func() error { d.Close(); return nil }), nil
 }

@@ -72,6 +72,7 @@ verified from the start, unless --dev is given.`,
 	f.StringVar(&c.TLSCert, "tls-cert", "", "file with the server's certificate and its chain, in PEM: serve https")
 	f.StringVar(&c.TLSKey, "tls-key", "", "file with the certificate's key, in PEM")
 	f.IntVar(&c.Shards, "shards", 0, "shards of new standard queues (default: 1, or 4 with dynamodb)")
+	f.BoolVar(&where.keepViews, "keep-views", false, "keep views by the deployment's stream of changes, for dynamodb: where no project-* functions do")
 	f.DurationVar(&c.HistoryAge, "history-age", 0, "how long to keep the history of finished messages (default 24h)")
 	f.Uint64Var(&c.HistoryBytes, "history-bytes", 0, "size of the store beyond which history is dropped earlier (default 10 GB)")
 	f.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")

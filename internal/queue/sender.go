@@ -18,6 +18,7 @@ type Sender struct {
 	limits Limits
 	undo   []undo
 	draft  *events.Header // the block being formed, nil between blocks
+	reader bool           // see Reading
 }
 
 type senderValues struct {
@@ -53,6 +54,10 @@ func NewSender(l Limits) *Sender {
 	}, btree.Options{NoLocks: true})
 	return s
 }
+
+// Reading makes the state that of somebody who sends nothing: it remembers no deduplication ids, most of its memory, and
+// so can neither decide nor give a snapshot.
+func (s *Sender) Reading() { s.window, s.reader = window{}, true }
 
 // Outgoing is what the rules must know of a message that is to be sent.
 type Outgoing struct {
@@ -255,7 +260,7 @@ func (s *Sender) control(h *events.Header) {
 // remember keeps what later decisions must know of the i-th message of a block.
 func (s *Sender) remember(h *events.Header, i int, p events.Position) {
 	var u undo
-	if d := h.Dedup(i); d != (events.Hash{}) && s.Settings.DedupSeconds > 0 {
+	if d := h.Dedup(i); d != (events.Hash{}) && s.Settings.DedupSeconds > 0 && !s.reader {
 		u.hash = s.dedupKey(h.Group(i), d)
 		u.old = s.window.put(u.hash, h.At, p)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/leaselog/leaselog/projections"
 )
 
-// projectors are two processes of each projection, and the stream of changes that wakes them: it doubles, shuffles,
+// projectors are two processes of each projection and two of all, and the stream of changes that wakes them: it doubles, shuffles,
 // delays and drops its records. They have chance of their own, so that a seed's history is the same without them.
 type projectors struct {
 	rand      *rand.Rand
@@ -36,8 +36,9 @@ func newProjectors(log eventlog.Log, seed uint64) *projectors {
 	p := &projectors{rand: rand.New(rand.NewPCG(seed, 0x7669657773)), seen: map[eventlog.Stream]eventlog.Seq{}}
 	p.store = &lossy{Store: projections.NewMemory(), rand: p.rand}
 	for range 2 {
+		p.followers = append(p.followers, &views.Follower{Log: log, Store: p.store, Projections: projections.All()})
 		for _, kind := range projections.All() {
-			p.followers = append(p.followers, &views.Follower{Log: log, Store: p.store, Projection: kind})
+			p.followers = append(p.followers, &views.Follower{Log: log, Store: p.store, Projections: []projections.Projection{kind}})
 		}
 	}
 	return p
@@ -131,14 +132,14 @@ func (s *simulation) viewed(empty bool) {
 	ctx := context.Background()
 	err := sweep.Shards(ctx, s.memory, func(name projections.Shard) error {
 		for _, kind := range projections.All() {
-			f := &views.Follower{Log: s.memory, Store: p.store, Projection: kind}
+			f := &views.Follower{Log: s.memory, Store: p.store, Projections: []projections.Projection{kind}}
 			if err := f.CatchUp(ctx, name); err != nil {
 				return err
 			}
 			if s.Maintains && kind.History > 0 {
 				continue // its history is longer than what is left of the log
 			}
-			made, err := f.Make(ctx, name, nil)
+			made, err := f.Make(ctx, name, kind, nil)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ package sweep
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -17,9 +16,10 @@ import (
 // Site is what chores work on.
 type Site struct {
 	Broker *broker.Broker
-	Cloud  bool              // entries and claims go by their age, in DynamoDB
-	Views  projections.Store // nil where none are kept
-	Claims Claims            // nil where lapsed claims go by themselves
+	Cloud  bool                     // entries and claims go by their age, in DynamoDB
+	Views  projections.Store        // nil where none are kept
+	Keeps  []projections.Projection // whose views they are
+	Claims Claims                   // nil where lapsed claims go by themselves
 	// History is the age of what may be dropped, once it is finished; nil: what is older than anything DynamoDB keeps.
 	History func() time.Duration
 }
@@ -80,7 +80,7 @@ var Expired = Chore{Name: prefix + "expired", Does: "discards messages past thei
 var Keys = Chore{Name: prefix + "keys", Does: "replaces data keys after a day, and destroys those of queues that were deleted long ago, with what is left of these",
 	Cloud: time.Hour, Embedded: 10 * time.Minute,
 	queue: func(ctx context.Context, r *run, f *broker.Found) error {
-		return r.site.Broker.SweepKeys(ctx, f, &r.sweep, r.history(), func() error { return r.forget(ctx, f) })
+		return r.site.Broker.SweepKeys(ctx, f, &r.sweep, r.history())
 	}}
 
 // Snapshots writes snapshots, a day after what is in none yet and where it has become long, and drops the history of what
@@ -134,19 +134,4 @@ func (r *run) history() broker.History {
 		age = r.site.History()
 	}
 	return broker.History{Before: r.site.Broker.Now() - events.Instant(age.Milliseconds())}
-}
-
-// forget removes the views of a queue that was deleted long ago.
-func (r *run) forget(ctx context.Context, f *broker.Found) error {
-	store, ok := r.site.Views.(projections.Remover)
-	if !ok {
-		return nil
-	}
-	var errs []error
-	for _, p := range projections.All() {
-		for i := range f.Shards {
-			errs = append(errs, store.Remove(ctx, projections.Shard{Queue: f.ID, Index: i}.Key(p.View)))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/sweep"
+	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
 )
 
@@ -63,10 +64,11 @@ func (w *world) must(err error) {
 func (w *world) site() sweep.Site {
 	w.Helper()
 	b, err := broker.New(broker.Config{Log: w.log, Keys: w.keys, Rand: rand.Reader, Deployment: "test", ReceiptKey: w.keys.Secret("receipts"),
-		Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }, Unattended: true})
+		Now: func() events.Instant { return events.Instant(time.Now().UnixMilli()) }, Unattended: true,
+		Buried: (&views.Follower{Store: w.views, Projections: projections.All()}).Bury})
 	w.must(err)
 	w.all = append(w.all, b)
-	return sweep.Site{Broker: b, Cloud: true, Views: w.views}
+	return sweep.Site{Broker: b, Cloud: true, Views: w.views, Keeps: projections.All()}
 }
 
 func (w *world) create(b *broker.Broker, name, dead string, retention uint32) events.QueueID {

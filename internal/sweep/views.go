@@ -32,25 +32,29 @@ func wake(ctx context.Context, r *run, f *broker.Found) error {
 			errs = append(errs, err)
 			continue
 		}
-		for _, p := range projections.All() {
-			errs = append(errs, r.wake(ctx, p, name, reach))
-		}
+		errs = append(errs, r.wake(ctx, name, reach))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *run) wake(ctx context.Context, p projections.Projection, name projections.Shard, reach projections.Ends) error {
-	behind, err := r.behind(ctx, name.Key(p.View), reach)
-	if err != nil || !behind {
-		return err
+func (r *run) wake(ctx context.Context, name projections.Shard, reach projections.Ends) error {
+	var late []projections.Projection
+	for _, p := range r.site.Keeps {
+		behind, err := r.behind(ctx, name.Key(p.View), reach)
+		if err != nil {
+			return err
+		}
+		if behind {
+			late = append(late, p)
+		}
 	}
-	if !r.sweep.Dry {
-		f := &views.Follower{Log: r.site.Broker.Log, Store: r.site.Views, Projection: p}
+	if len(late) > 0 && !r.sweep.Dry {
+		f := &views.Follower{Log: r.site.Broker.Log, Store: r.site.Views, Projections: late}
 		if err := f.Wake(ctx, name, reach); err != nil {
 			return err
 		}
 	}
-	r.sweep.Did(WorkViews, 1)
+	r.sweep.Did(WorkViews, uint64(len(late)))
 	return nil
 }
 
@@ -67,6 +71,20 @@ func (r *run) behind(ctx context.Context, key string, reach projections.Ends) (b
 // Shards calls f for each shard of every queue that is not deleted. An error of f does not keep the others from their
 // turn; those are in the answer together.
 func Shards(ctx context.Context, log eventlog.Log, f func(projections.Shard) error) error {
+	return Queues(ctx, log, func(q broker.Registered) error {
+		var errs []error
+		for i := range q.Shards {
+			if err := ctx.Err(); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			errs = append(errs, f(projections.Shard{Queue: q.ID, Index: i}))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Queues calls f for each queue that is not deleted, as Shards does.
+func Queues(ctx context.Context, log eventlog.Log, f func(broker.Registered) error) error {
 	const page = 100
 	var errs []error
 	for after := ""; ; {
@@ -76,19 +94,13 @@ func Shards(ctx context.Context, log eventlog.Log, f func(projections.Shard) err
 		}
 		for _, c := range claims {
 			after = c.Key
-			r, err := broker.ReadRegistered(c.Value)
-			if err != nil || r.Gone() {
-				errs = append(errs, err)
-				continue
+			q, err := broker.ReadRegistered(c.Value)
+			if err == nil && !q.Gone() {
+				err = f(q)
 			}
-			for i := range r.Shards {
-				if err := ctx.Err(); err != nil {
-					return errors.Join(append(errs, err)...)
-				}
-				errs = append(errs, f(projections.Shard{Queue: r.ID, Index: i}))
-			}
+			errs = append(errs, err)
 		}
-		if len(claims) < page {
+		if err := ctx.Err(); err != nil || len(claims) < page {
 			return errors.Join(errs...)
 		}
 	}

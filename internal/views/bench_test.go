@@ -2,7 +2,11 @@ package views_test
 
 import (
 	"encoding/binary"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"testing"
+	"time"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -39,12 +43,47 @@ func BenchmarkRebuild(b *testing.B) {
 	for _, p := range projections.All() {
 		b.Run(p.View, func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
-				data, err := (&views.Follower{Log: w.log, Store: w.store, Projection: p}).Make(w.ctx, name, nil)
+			made := 0
+			remake := func() {
+				data, err := (&views.Follower{Log: w.log, Store: w.store}).Make(w.ctx, name, p, nil)
 				w.must(err)
 				b.ReportMetric(float64(len(data)), "B/view")
-				b.ReportMetric(float64(entries)/b.Elapsed().Seconds(), "entries/s")
+				made++
 			}
+			for b.Loop() {
+				remake()
+			}
+			b.ReportMetric(float64(made*entries)/b.Elapsed().Seconds(), "entries/s")
+			b.ReportMetric(float64(highest(remake))/1e6, "MB")
 		})
 	}
+}
+
+// highest gives by how many bytes the heap was larger than before, at most, while f ran and the collector left little over.
+func highest(f func()) (peak uint64) {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	now := func() uint64 {
+		metrics.Read(heap)
+		return heap[0].Value.Uint64()
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(2))
+	runtime.GC()
+	before := now()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for t := time.NewTicker(time.Millisecond); ; {
+			select {
+			case <-t.C:
+				peak = max(peak, now()-min(before, now()))
+			case <-stop:
+				t.Stop()
+				return
+			}
+		}
+	}()
+	f()
+	close(stop)
+	<-stopped
+	return peak
 }

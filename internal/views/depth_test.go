@@ -149,11 +149,11 @@ func TestBounds(t *testing.T) {
 	}
 	w.catchUp(q)
 	for _, shard := range w.shards(q) {
-		for _, f := range w.followers {
-			_, data := w.view(shard, f.Projection)
-			t.Logf("%-10s %d bytes", f.Projection.View, len(data))
+		for _, p := range projections.All() {
+			_, data := w.view(shard, p)
+			t.Logf("%-10s %d bytes", p.View, len(data))
 			if len(data) > projections.DataBytesMax/2 {
-				t.Errorf("%s has %d bytes", f.Projection.View, len(data))
+				t.Errorf("%s has %d bytes", p.View, len(data))
 			}
 		}
 		w.sameAsMade(shard)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/eventlog"
@@ -11,24 +12,20 @@ import (
 )
 
 // start makes a fold that has read nothing: from a kept view, or, where that is nil, from the log alone.
-func (f *Follower) start(ctx context.Context, name projections.Shard, view []byte, ends projections.Ends) (projections.Fold, error) {
-	from := projections.Start{Kept: view, Ends: ends}
-	ledger, messages := streams(name)
+func (f *Follower) start(ctx context.Context, s *shard, v *view, kept []byte, ends projections.Ends) (*placed, error) {
+	from := projections.Start{Kept: kept, Ends: ends}
 	var err error
 	switch {
-	case f.Projection.History == 0:
-		if from.Ledger, err = f.snapshot(ctx, ledger); err != nil {
+	case v.History == 0:
+		if from.State, err = f.standing(ctx, s); err != nil {
 			return nil, err
 		}
-		if from.Messages, err = f.snapshot(ctx, messages); err != nil {
-			return nil, err
-		}
-	case view == nil:
-		if from.Ends, err = f.history(ctx, ledger, messages); err != nil {
+	case kept == nil:
+		if from.Ends, err = f.history(ctx, s.Shard, v.History); err != nil {
 			return nil, err
 		}
 	}
-	fold := f.Projection.New()
+	fold := v.New()
 	at, err := fold.Start(from)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
@@ -36,10 +33,32 @@ func (f *Follower) start(ctx context.Context, name projections.Shard, view []byt
 	return &placed{Fold: fold, ledger: at}, nil
 }
 
-// placed is a fold and where its ledger is read on.
+// placed is a fold and where the streams are read on for it.
 type placed struct {
 	projections.Fold
-	ledger uint64
+	ledger   uint64
+	messages events.Position
+}
+
+// standing gives the state that views of the shard stand on, from the newest snapshots if it was not needed so far.
+func (f *Follower) standing(ctx context.Context, s *shard) (*projections.State, error) {
+	if s.state != nil {
+		return s.state, nil
+	}
+	ledger, messages := streams(s.Shard)
+	ofLedger, err := f.snapshot(ctx, ledger)
+	if err != nil {
+		return nil, err
+	}
+	ofMessages, err := f.snapshot(ctx, messages)
+	if err != nil {
+		return nil, err
+	}
+	whole := slices.ContainsFunc(s.views, func(v *view) bool { return v.View == projections.Snapshots.View })
+	if s.state, err = projections.NewState(ofLedger, ofMessages, whole); err != nil {
+		return nil, fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
+	}
+	return s.state, nil
 }
 
 func (f *Follower) snapshot(ctx context.Context, name eventlog.Stream) (*projections.Snapshot, error) {
@@ -50,98 +69,214 @@ func (f *Follower) snapshot(ctx context.Context, name eventlog.Stream) (*project
 	return &projections.Snapshot{Seq: uint64(snap.Seq), Data: snap.Data}, nil
 }
 
-// read folds what the log has beyond the fold, the ledger first: a message that it names is then in the message stream.
-// tell hears how many entries were folded. What the fold's rules do not allow is an error.
-func (f *Follower) read(ctx context.Context, s *shard, tell func(int)) (err error) {
-	defer broken(&err)
-	p := s.fold.(*placed)
-	if err := f.readLedger(ctx, s, p, tell); err != nil {
-		return err
+// read folds what the log has beyond the folds, the ledger first: a message that it names is then in the message stream.
+// tell hears how many entries were read. Each view notes why it could not go on, if so.
+func (f *Follower) read(ctx context.Context, s *shard, open []*view, tell func(int)) {
+	r := reading{Follower: f, shard: s, views: slices.Clone(open), tell: tell}
+	if slices.ContainsFunc(open, func(v *view) bool { return v.History == 0 }) { // all that stand on the state go with it
+		for _, v := range s.views {
+			if v.History == 0 && v.fold != nil && !slices.Contains(open, v) {
+				r.views = append(r.views, v)
+			}
+		}
 	}
-	return f.readMessages(ctx, s, p, tell)
+	r.ledger(ctx)
+	r.messages(ctx)
 }
 
-// broken makes an error of a panic about a broken invariant.
+// reading is one reading of a shard for several views, which may begin at different places and end at the same.
+type reading struct {
+	*Follower
+	*shard
+	views []*view
+	tell  func(int)
+	at    events.Position // where the message stream is read on for the state
+}
+
+// going gives the views for which nothing has failed.
+func (r *reading) going() (all []*view) {
+	for _, v := range r.views {
+		if v.err == nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// stop notes why views cannot go on. If one of them stands on the state then nobody can any more who does.
+func (r *reading) stop(err error, all ...*view) {
+	for _, v := range all {
+		v.err = err
+		if v.History > 0 {
+			continue
+		}
+		r.lose()
+		for _, w := range r.views {
+			if w.History == 0 {
+				w.err = err
+			}
+		}
+	}
+}
+
+func (r *reading) ledger(ctx context.Context) {
+	name, _ := streams(r.Shard)
+	for all := r.going(); len(all) > 0; all = r.going() {
+		from := all[0].fold.ledger
+		for _, v := range all {
+			from = min(from, v.fold.ledger)
+		}
+		entries, err := r.Log.Read(ctx, name, eventlog.Seq(from), eventlog.Limits{Bytes: readBytes})
+		if err != nil {
+			for _, v := range all {
+				if v.err != nil {
+					continue
+				}
+				if to, ok := gap(err, v, v.fold.ledger, 0); ok {
+					v.fold.ledger = to
+				} else {
+					r.stop(err, v)
+				}
+			}
+			continue
+		}
+		if r.told(len(entries)) == 0 {
+			return
+		}
+		for _, e := range entries {
+			r.happened(e)
+		}
+	}
+}
+
+// happened gives an entry of the ledger to those that it is the next one for.
+func (r *reading) happened(e eventlog.Entry) {
+	h, err := events.DecodeLedgerHeader(e.Header)
+	var happened []events.Event
+	if err == nil {
+		happened, err = events.Decode(e.Data)
+	}
+	evolved := false
+	for _, v := range r.views {
+		if v.err != nil {
+			continue
+		}
+		switch at := v.fold.ledger; {
+		case at >= uint64(e.Next()):
+			continue
+		case err != nil:
+			r.stop(corrupt(e, err), v)
+			continue
+		case at != uint64(e.Seq):
+			r.stop(corrupt(e, errors.New("it covers the end that was read before")), v)
+			continue
+		}
+		if v.History == 0 && !evolved {
+			if err := guarded(func() { r.state.Happened(place(e), happened) }); err != nil {
+				r.stop(err, v)
+				continue
+			}
+			evolved = true
+		}
+		v.err = guarded(func() { v.fold.Ledger(place(e), h, happened) })
+		v.fold.ledger = uint64(e.Next())
+	}
+}
+
+func (r *reading) messages(ctx context.Context) {
+	_, name := streams(r.Shard)
+	for _, v := range r.going() {
+		v.fold.messages = v.fold.Messages()
+	}
+	if r.state != nil {
+		r.at = r.state.Messages()
+	}
+	for all := r.going(); len(all) > 0; all = r.going() {
+		from := all[0].fold.messages
+		for _, v := range all {
+			from = min(from, v.fold.messages)
+		}
+		entries, err := r.Log.Read(ctx, name, eventlog.Seq(from), eventlog.Limits{Bytes: readBytes, HeadersOnly: true})
+		if err != nil {
+			for _, v := range all {
+				if v.err != nil {
+					continue
+				}
+				if to, ok := gap(err, v, uint64(v.fold.messages), v.fold.Ends().Messages); ok {
+					v.fold.messages = events.Position(to)
+				} else {
+					r.stop(err, v)
+				}
+			}
+			continue
+		}
+		if r.told(len(entries)) == 0 {
+			return
+		}
+		for _, e := range entries {
+			r.written(e)
+		}
+	}
+}
+
+// written gives an entry of the message stream to those that it is the next one for, or that begin inside it.
+func (r *reading) written(e eventlog.Entry) {
+	h, err := events.DecodeHeader(e.Header)
+	if err == nil {
+		r.headers.keep(events.Position(e.Seq), h)
+	}
+	end := events.Position(e.Next())
+	for _, v := range r.views {
+		if v.err != nil {
+			continue
+		}
+		switch {
+		case v.fold.messages >= end:
+			continue
+		case err != nil:
+			r.stop(corrupt(e, err), v)
+			continue
+		}
+		if v.History == 0 && r.at < end {
+			if err := guarded(func() { r.state.Written(place(e), h) }); err != nil {
+				r.stop(err, v)
+				continue
+			}
+			r.at = end
+		}
+		v.err = guarded(func() { v.fold.Message(place(e), h) })
+		v.fold.messages = end
+	}
+}
+
+func (r *reading) told(n int) int {
+	if r.tell != nil && n > 0 {
+		r.tell(n)
+	}
+	return n
+}
+
+// guarded makes an error of a panic about a broken invariant: what the rules do not allow is in the log.
+func guarded(f func()) (err error) {
+	defer broken(&err)
+	f()
+	return nil
+}
+
 func broken(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %v", eventlog.ErrCorrupt, p)
 	}
 }
 
-func (f *Follower) readLedger(ctx context.Context, s *shard, p *placed, tell func(int)) error {
-	ledger, _ := streams(s.Shard)
-	for {
-		entries, err := f.Log.Read(ctx, ledger, eventlog.Seq(p.ledger), eventlog.Limits{Bytes: readBytes})
-		if to, ok := f.gap(err, 0); ok {
-			p.ledger = uint64(to)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			h, err := events.DecodeLedgerHeader(e.Header)
-			var happened []events.Event
-			if err == nil {
-				happened, err = events.Decode(e.Data)
-			}
-			if err == nil && uint64(e.Seq) != p.ledger {
-				err = errors.New("it covers the end that was read before")
-			}
-			if err != nil {
-				return corrupt(e, err)
-			}
-			p.Ledger(place(e), h, happened)
-			p.ledger = uint64(e.Next())
-		}
-		if told(tell, len(entries)) == 0 {
-			return nil
-		}
-	}
-}
-
-func (f *Follower) readMessages(ctx context.Context, s *shard, p *placed, tell func(int)) error {
-	_, messages := streams(s.Shard)
-	at := p.Messages()
-	for {
-		entries, err := f.Log.Read(ctx, messages, eventlog.Seq(at), eventlog.Limits{Bytes: readBytes, HeadersOnly: true})
-		if to, ok := f.gap(err, eventlog.Seq(p.Ends().Messages)); ok {
-			at = events.Position(to)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			h, err := events.DecodeHeader(e.Header)
-			if err != nil {
-				return corrupt(e, err)
-			}
-			p.Message(place(e), h)
-			s.headers.keep(events.Position(e.Seq), h)
-			at = events.Position(e.Next())
-		}
-		if told(tell, len(entries)) == 0 {
-			return nil
-		}
-	}
-}
-
-// gap says how far entries were dropped, where that does not matter: a history is as long as what is left of it, and a state
-// has what lies before known already.
-func (f *Follower) gap(err error, known eventlog.Seq) (eventlog.Seq, bool) {
+// gap gives from where a view is read on that was at a place, where entries were dropped and that does not matter: a
+// history is as long as what is left of it, and a state has what lies before known already.
+func gap(err error, v *view, at uint64, known events.Position) (uint64, bool) {
 	var gone *eventlog.Truncated
-	if errors.As(err, &gone) && (f.Projection.History > 0 || gone.To <= known) {
-		return gone.To, true
+	if errors.As(err, &gone) && (v.History > 0 || gone.To <= eventlog.Seq(known) || uint64(gone.To) <= at) {
+		return max(at, uint64(gone.To)), true
 	}
 	return 0, false
-}
-
-func told(tell func(int), n int) int {
-	if tell != nil && n > 0 {
-		tell(n)
-	}
-	return n
 }
 
 func place(e eventlog.Entry) projections.Entry {
@@ -196,8 +331,9 @@ func (f *Follower) look(ctx context.Context, s *shard) projections.Look {
 	}
 }
 
-// history finds the first entries of both streams that belong to the projection's history.
-func (f *Follower) history(ctx context.Context, ledger, messages eventlog.Stream) (projections.Ends, error) {
+// history finds the first entries of both streams that belong to a history of some length.
+func (f *Follower) history(ctx context.Context, name projections.Shard, length events.Instant) (projections.Ends, error) {
+	ledger, messages := streams(name)
 	var high events.Instant
 	var ends [2]eventlog.Seq
 	of := [2]eventlog.Stream{ledger, messages}
@@ -217,7 +353,7 @@ func (f *Follower) history(ctx context.Context, ledger, messages eventlog.Stream
 	}
 	for i, name := range of {
 		var err error
-		if ends[i], err = f.firstAfter(ctx, name, ends[i], high-f.Projection.History-1, highOf[i]); err != nil {
+		if ends[i], err = f.firstAfter(ctx, name, ends[i], high-length-1, highOf[i]); err != nil {
 			return projections.Ends{}, err
 		}
 	}

@@ -63,20 +63,24 @@ func TestDisorder(t *testing.T) {
 			store := &flaky{Store: w.store, r: rand.New(rand.NewPCG(seed, i+10))}
 			w.follow()
 			for _, f := range w.followers {
-				mine := &views.Follower{Log: w.log, Store: store, Projection: f.Projection}
+				mine := &views.Follower{Log: w.log, Store: store, Projections: f.Projections}
 				order := r.Perm(2 * len(reached))
 				all.Go(func() {
-					var before projections.Ends
+					before := map[string]projections.Ends{}
 					for _, n := range order[:len(order)*3/4] {
 						if err := mine.Wake(w.ctx, shards[0], reached[n/2]); err != nil && !errors.Is(err, errFlaky) {
 							t.Error(err)
 						}
-						if k, ok, _ := w.store.Load(w.ctx, shards[0].Key(f.Projection.View)); ok {
-							ends, _, err := projections.Unpack(k.Data)
-							if err != nil || !ends.Reach(before) {
-								t.Errorf("the kept view went from %v back to %v, %v", before, ends, err)
+						for _, p := range f.Projections {
+							k, ok, _ := w.store.Load(w.ctx, shards[0].Key(p.View))
+							if !ok {
+								continue
 							}
-							before = ends
+							ends, _, err := projections.Unpack(k.Data)
+							if err != nil || !ends.Reach(before[p.View]) {
+								t.Errorf("the kept view went from %v back to %v, %v", before[p.View], ends, err)
+							}
+							before[p.View] = ends
 						}
 					}
 				})
@@ -111,7 +115,7 @@ func TestRepeatsReadNothing(t *testing.T) {
 	w.catchUp(q)
 	ends, _ := w.view(s, projections.Depth)
 	log := &counting{Log: w.log}
-	f := &views.Follower{Log: log, Store: w.store, Projection: projections.Depth}
+	f := &views.Follower{Log: log, Store: w.store, Projections: []projections.Projection{projections.Depth}}
 	for range 3 {
 		w.must(f.Wake(w.ctx, s, ends))
 	}
@@ -145,10 +149,10 @@ func TestPoison(t *testing.T) {
 		Appends: []eventlog.Append{{Stream: name, Seq: last.Next(), Width: 1, Header: last.Header, Data: []byte{1, 2, 3}}}}))
 	for _, f := range w.followers {
 		if err := f.CatchUp(w.ctx, shards[0]); !views.Poisoned(err) {
-			t.Errorf("%s: %v", f.Projection.Name, err)
+			t.Errorf("%s: %v", f.Projections[0].Name, err)
 		}
 		if err := f.CatchUp(w.ctx, shards[1]); err != nil {
-			t.Errorf("%s: another shard is held up: %v", f.Projection.Name, err)
+			t.Errorf("%s: another shard is held up: %v", f.Projections[0].Name, err)
 		}
 	}
 	if now, _ := w.view(shards[0], projections.Depth); now != kept {
@@ -190,15 +194,15 @@ func TestDropped(t *testing.T) {
 	for _, q := range []events.QueueID{q, dead} {
 		w.catchUp(q)
 		for _, s := range w.shards(q) {
-			for _, f := range w.followers {
-				if f.Projection.View == "traffic" {
+			for _, p := range projections.All() {
+				if p.View == "traffic" {
 					continue // its day is longer than what is left
 				}
-				w.must((&views.Follower{Log: w.log, Store: fresh, Projection: f.Projection}).CatchUp(w.ctx, s))
-				a, _, _ := w.store.Load(w.ctx, s.Key(f.Projection.View))
-				b, _, _ := fresh.Load(w.ctx, s.Key(f.Projection.View))
+				w.must((&views.Follower{Log: w.log, Store: fresh, Projections: []projections.Projection{p}}).CatchUp(w.ctx, s))
+				a, _, _ := w.store.Load(w.ctx, s.Key(p.View))
+				b, _, _ := fresh.Load(w.ctx, s.Key(p.View))
 				if string(a.Data) != string(b.Data) {
-					t.Errorf("%s was kept as\n%s\nand is made as\n%s", s.Key(f.Projection.View), shown(w, f.Projection, a.Data), shown(w, f.Projection, b.Data))
+					t.Errorf("%s was kept as\n%s\nand is made as\n%s", s.Key(p.View), shown(w, p, a.Data), shown(w, p, b.Data))
 				}
 			}
 		}
@@ -213,13 +217,13 @@ func TestRebuild(t *testing.T) {
 	w.send(q, 10, 0, "")
 	w.catchUp(q)
 	s := w.shards(q)[0]
-	for _, f := range w.followers {
-		key := s.Key(f.Projection.View)
+	for _, p := range projections.All() {
+		key := s.Key(p.View)
 		k, _, err := w.store.Load(w.ctx, key)
 		w.must(err)
 		w.must(w.store.Save(w.ctx, key, []byte("nonsense"), k.Version))
 		entries := 0
-		w.must(f.Rebuild(w.ctx, s, func(n int) { entries += n }))
+		w.must(w.followers[0].Rebuild(w.ctx, s, p, func(n int) { entries += n }))
 		if entries == 0 {
 			t.Errorf("%s was rebuilt of nothing", key)
 		}

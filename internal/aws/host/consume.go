@@ -114,7 +114,7 @@ func (f *function) follow(p projections.Projection) (*views.Follower, error) {
 	}
 	s, err := f.store()
 	if err == nil {
-		f.follower = &views.Follower{Log: s, Store: s, Projection: p}
+		f.follower = &views.Follower{Log: s, Store: s, Projections: []projections.Projection{p}}
 	}
 	return f.follower, err
 }

@@ -79,7 +79,7 @@ func projected(s *story, l *long, called needs) {
 		f := s.function(p.Name, s.env, io.Discard)
 		follower, err := f.follow(p)
 		s.must(err)
-		s.must(sweep.Shards(s.Context(), direct, func(name projections.Shard) error { return follower.Rebuild(s.Context(), name, nil) }))
+		s.must(sweep.Shards(s.Context(), direct, func(name projections.Shard) error { return follower.Rebuild(s.Context(), name, p, nil) }))
 		called.add(p.Name, s.taken())
 	}
 	through, err := store.New(store.Config{Client: dynamodb.NewFromConfig(s.config, func(o *dynamodb.Options) { o.BaseEndpoint = &s.endpoint }), Tables: l.Tables})

@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
-	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/api"
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/aws/keys"
@@ -22,6 +21,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/sweep"
+	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
 )
 
@@ -58,13 +58,14 @@ func openStore(c Config) (*store.Store, error) {
 		Now: func() time.Time { return time.UnixMilli(int64(c.Now())) }})
 }
 
-func open(ctx context.Context, c Config, log eventlog.Log, views projections.Store, k *keys.Keys) (_ *Deployment, err error) {
-	d := &Deployment{Config: c, Log: log, Views: views}
+func open(ctx context.Context, c Config, log eventlog.Log, kept projections.Store, k *keys.Keys) (_ *Deployment, err error) {
+	d := &Deployment{Config: c, Log: log, Views: kept}
 	if d.root, err = d.readRoot(ctx, k); err != nil {
 		return nil, fmt.Errorf("opening deployment %s: %w", c.Deployment, err)
 	}
 	if d.Broker, err = broker.New(broker.Config{Log: log, Keys: k, ReceiptKey: d.root.derive("receipt"), Now: c.Now, Rand: c.Rand,
-		Deployment: c.Deployment, Shards: c.Shards, Unattended: c.Unattended, Packed: true, CommitItems: store.ItemsMax, Logger: c.Logger, Meter: c.Meter, Views: views}); err != nil {
+		Deployment: c.Deployment, Shards: c.Shards, Unattended: c.Unattended, Packed: true, CommitItems: store.ItemsMax, Logger: c.Logger, Meter: c.Meter, Views: kept,
+		Buried: (&views.Follower{Store: kept, Projections: projections.All()}).Bury}); err != nil {
 		return nil, err
 	}
 	if d.Directory, err = auth.NewDirectory(auth.Config{Log: log, Secret: d.root.derive("auth"), Now: c.Now, Rand: c.Rand,
@@ -83,20 +84,7 @@ func (d *Deployment) Services() api.Services {
 
 // Site is what sweeps work on here.
 func (d *Deployment) Site() sweep.Site {
-	return sweep.Site{Broker: d.Broker, Cloud: true, Views: d.Views}
-}
-
-// FindQueue gives the id of a queue by its id or its name. Faults: NotFound.
-func (d *Deployment) FindQueue(ctx context.Context, account, queue string) (events.QueueID, error) {
-	ref := broker.Ref{Account: account, Name: queue}
-	if id, ok := events.ParseUUID(queue); ok {
-		ref = broker.Ref{Account: account, ID: id}
-	}
-	q, err := d.Broker.Find(ctx, ref)
-	if err != nil {
-		return events.QueueID{}, err
-	}
-	return q.ID, nil
+	return sweep.Site{Broker: d.Broker, Cloud: true, Views: d.Views, Keeps: projections.All()}
 }
 
 // Healthy says why the tables cannot be reached, or nil.

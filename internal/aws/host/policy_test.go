@@ -408,7 +408,7 @@ func afterWeeks(s *story, l *long, called needs) {
 	dropping := s.taken()
 	called.add(sweep.Keys.Name, dropping)
 	called.add(sweep.Snapshots.Name, dropping)
-	s.must(direct.Remove(s.Context(), "measured"))
+	s.must(direct.Forget(s.Context(), "measured"))
 	called.add(sweep.Keys.Name, s.taken())
 	for seq := range eventlog.Seq(2) {
 		c := eventlog.Commit{At: int64(s.now()), Writer: eventlog.Writer{byte(seq + 1)}}

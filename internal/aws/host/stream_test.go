@@ -61,7 +61,7 @@ func TestStream(t *testing.T) {
 		for _, p := range projections.All() {
 			k, _, err := d.Views.Load(t.Context(), name.Key(p.View))
 			c.must(err)
-			made, err := (&views.Follower{Log: unsnapshotted{d.Log}, Store: d.Views, Projection: p}).Make(t.Context(), name, nil)
+			made, err := (&views.Follower{Log: unsnapshotted{d.Log}, Store: d.Views}).Make(t.Context(), name, p, nil)
 			c.must(err)
 			if !bytes.Equal(k.Data, made) {
 				t.Errorf("%s is not what a full replay gives", name.Key(p.View))
@@ -69,7 +69,7 @@ func TestStream(t *testing.T) {
 		}
 	}
 	counts(c, d, shards)
-	lag(c, d)
+	lag(c, d, "Lambda")
 }
 
 // deployed makes a deployment of infra/, and the projections in it.
@@ -206,7 +206,7 @@ func counts(c *cloud, d *Deployment, shards []projections.Shard) {
 }
 
 // lag measures how long it takes from a commit that stands to the depth view that has it.
-func lag(c *cloud, d *Deployment) {
+func lag(c *cloud, d *Deployment, by string) {
 	c.Helper()
 	settings := leaselog.Settings{LeaseSeconds: 30, RetentionSeconds: 3600, MaxBytes: 1024, KeyReuseSeconds: 300, Fifo: true, ContentDedup: true}
 	q, err := d.Broker.Create(c.Context(), broker.CreateQueue{Account: "default", Name: "lag.fifo", Settings: settings})
@@ -226,6 +226,6 @@ func lag(c *cloud, d *Deployment) {
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	c.Logf("from commit to depth view, over DynamoDB, Kinesis and Lambda in LocalStack: p50 %v, p99 %v of %d",
+	c.Logf("from commit to depth view, over DynamoDB, Kinesis and %s in LocalStack: p50 %v, p99 %v of %d", by,
 		took[len(took)/2].Round(time.Millisecond), took[len(took)*99/100].Round(time.Millisecond), len(took))
 }

@@ -149,18 +149,6 @@ func (s *Store) update(ctx context.Context, in *dynamodb.UpdateItemInput, retrie
 	return err
 }
 
-func (s *Store) remove(ctx context.Context, in *dynamodb.DeleteItemInput) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
-	began := s.now()
-	out, err := s.client.DeleteItem(ctx, in, s.again)
-	if err == nil {
-		s.heard(ctx, "DeleteItem", began, out.ResultMetadata, one(out.ConsumedCapacity))
-	}
-	return err
-}
-
 func (s *Store) transact(ctx context.Context, in *dynamodb.TransactWriteItemsInput) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

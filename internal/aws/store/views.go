@@ -13,10 +13,7 @@ import (
 	"github.com/leaselog/leaselog/projections"
 )
 
-var (
-	_ projections.Store   = (*Store)(nil)
-	_ projections.Remover = (*Store)(nil)
-)
+var _ projections.Store = (*Store)(nil)
 
 func viewKey(key string) item { return item{"p": text("v/" + key), "k": text(".")} }
 
@@ -28,10 +25,22 @@ func (s *Store) Load(ctx context.Context, key string) (projections.Kept, bool, e
 	}
 	f := fields{item: it}
 	k := projections.Kept{Data: f.bytes("d"), Version: f.unsigned("v", true)}
+	forgotten := f.unsigned("x", false) != 0
 	if f.err != nil {
 		return projections.Kept{}, false, fmt.Errorf("view %s: %w", key, f.err)
 	}
+	if forgotten {
+		return projections.Kept{Version: k.Version}, false, nil
+	}
 	return k, true, nil
+}
+
+// Forget implements [projections.Store]. The item goes when DynamoDB gets to it, which may be days later.
+func (s *Store) Forget(ctx context.Context, key string) error {
+	if err := s.expire(ctx, s.tables.Views, viewKey(key), expiry(s.now())); err != nil {
+		return fmt.Errorf("forget view %s: %w", key, err)
+	}
+	return nil
 }
 
 // Save implements [projections.Store].
@@ -55,15 +64,6 @@ func (s *Store) Save(ctx context.Context, key string, data []byte, ifVersion uin
 	}
 	if err != nil {
 		return fmt.Errorf("save view %s: %w", key, err)
-	}
-	return nil
-}
-
-// Remove implements [projections.Remover].
-func (s *Store) Remove(ctx context.Context, key string) error {
-	err := s.remove(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Views, Key: viewKey(key)})
-	if err != nil {
-		return fmt.Errorf("remove view %s: %w", key, err)
 	}
 	return nil
 }

@@ -35,4 +35,19 @@ func TestViews(t *testing.T) {
 	if err := s.Save(ctx, key, append(large, 'x'), 3); err == nil || errors.Is(err, projections.ErrChanged) {
 		t.Errorf("a view that is too large: %v", err)
 	}
+	for range 2 {
+		if err := s.Forget(ctx, key); err != nil {
+			t.Error(err)
+		}
+	}
+	k, ok, err := s.Load(ctx, key)
+	if ok || err != nil || k.Data != nil {
+		t.Errorf("a forgotten view: %d bytes, %t, %v", len(k.Data), ok, err)
+	}
+	if err := s.Save(ctx, key, []byte("again"), k.Version); err != nil {
+		t.Error(err)
+	}
+	if k, ok, err := s.Load(ctx, key); !ok || err != nil || string(k.Data) != "again" {
+		t.Errorf("a view that came back: %q, %t, %v", k.Data, ok, err)
+	}
 }

@@ -1,4 +1,4 @@
-// Package admin manages accounts and access keys of a data directory, and its sweeps: through the socket of the server that runs on it,
+// Package admin manages accounts, access keys, views and sweeps of a data directory: through the socket of the server that runs on it,
 // or on its store where none runs. Both ways lead to the same handler.
 //
 // There is no password: who may use the files may manage the keys. The socket has mode 0600, as the key file has.
@@ -46,9 +46,10 @@ type documents struct {
 	Policies [][]byte `json:"policies"`
 }
 
-// Handler serves a directory, and the sweeps of a server that has a site. created is called after a key was made.
-func Handler(d *auth.Directory, created func(), site *sweep.Site) http.Handler {
+// Handler serves a directory, views, and the sweeps of a server that has a site. created is called after a key was made.
+func Handler(d *auth.Directory, v Views, created func(), site *sweep.Site) http.Handler {
 	m := http.NewServeMux()
+	v.serve(m)
 	if site != nil {
 		sweeps(m, *site)
 	}
@@ -107,6 +108,7 @@ func on[In any](m *http.ServeMux, route string, serve func(*http.Request, In) (a
 			}
 		}
 		out, err := serve(r, in)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTimeout)) // what was asked for may have taken long
 		if err != nil {
 			fail(w, err)
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/keys"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // served gives a client of a server on a socket, with a count of the keys that it was told of.
@@ -25,12 +26,13 @@ func served(t *testing.T) (c *Client, data string, created *int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Directory(eventlog.NewMemory(), k, func() events.Instant { return events.Instant(time.Now().UnixMilli()) })
+	log, now := eventlog.NewMemory(), func() events.Instant { return events.Instant(time.Now().UnixMilli()) }
+	d, err := Directory(log, k, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	created = new(int)
-	s := Server(Handler(d, func() { *created++ }, nil))
+	s := Server(Handler(d, Views{Log: log, Store: projections.NewMemory(), Projections: projections.Embedded(), Now: now}, func() { *created++ }, nil))
 	l, err := Listen(data)
 	if err != nil {
 		t.Fatal(err)

@@ -22,9 +22,10 @@ import (
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/keys"
 	"github.com/leaselog/leaselog/internal/local/store"
+	"github.com/leaselog/leaselog/projections"
 )
 
-// Client manages the accounts and keys of a data directory, and the sweeps of a server.
+// Client manages the accounts, keys and views of a data directory, and the sweeps of a server.
 type Client struct {
 	http  http.Client
 	close func() error
@@ -53,7 +54,7 @@ func Running(data string) (*Client, error) {
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
-		c := &Client{http: http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: requestTimeout}}
+		c := &Client{http: http.Client{Transport: &http.Transport{DialContext: dial}}}
 		c.close = func() error { c.http.CloseIdleConnections(); return nil }
 		return c, nil
 	case errors.Is(err, fs.ErrPermission):
@@ -79,16 +80,17 @@ func direct(data string) (_ *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := Directory(s, k, func() events.Instant { return events.Instant(time.Now().UnixMilli()) })
+	now := func() events.Instant { return events.Instant(time.Now().UnixMilli()) }
+	d, err := Directory(s, k, now)
 	if err != nil {
 		return nil, err
 	}
-	return Over(d, s.Close), nil
+	return Over(d, Views{s, s, projections.Embedded(), now}, s.Close), nil
 }
 
-// Over manages a directory that this process has opened. Close calls closing.
-func Over(d *auth.Directory, closing func() error) *Client {
-	return &Client{http: http.Client{Transport: inside{Handler(d, func() {}, nil)}}, close: closing}
+// Over manages what this process has opened. Close calls closing.
+func Over(d *auth.Directory, v Views, closing func() error) *Client {
+	return &Client{http: http.Client{Transport: inside{Handler(d, v, func() {}, nil)}}, close: closing}
 }
 
 // Close ends the client.
@@ -187,8 +189,15 @@ func verb(enable bool) string {
 	return "/disable"
 }
 
-// do makes a request. The host is none: the connection decides where it goes.
+// do makes a request that is answered soon.
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return c.patient(ctx, method, path, in, out)
+}
+
+// patient makes a request. The host is none: the connection decides where it goes.
+func (c *Client) patient(ctx context.Context, method, path string, in, out any) error {
 	text, err := json.Marshal(in)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/leaselog/leaselog/internal/auth"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // checkAccess refuses a configuration that contradicts itself.
@@ -76,10 +77,11 @@ func (h *Host) openAccess() error {
 	return h.openAdmin(created)
 }
 
-// openAdmin makes the socket for leaselog keys, leaselog accounts and leaselog sweep. The server is useful without it too, as on a file
+// openAdmin makes the socket for leaselog keys, accounts, views and sweep. The server is useful without it too, as on a file
 // system that has no sockets.
 func (h *Host) openAdmin(created func()) (err error) {
-	h.admin = admin.Server(admin.Handler(h.Directory, created, &h.Sweeps))
+	v := admin.Views{Log: h.Broker.Log, Store: h.Sweeps.Views, Projections: projections.Embedded(), Now: h.Broker.Now}
+	h.admin = admin.Server(admin.Handler(h.Directory, v, created, &h.Sweeps))
 	if h.socket, err = admin.Listen(h.Data); err != nil {
 		h.socket = nil
 		h.Logger.Warn("access keys cannot be managed while the server runs; stop it to do so", "error", err)

@@ -20,6 +20,7 @@ type Backing struct {
 	Disk    watch.Disk                  // nil where nothing is kept on this machine
 	Tick    func(context.Context) error // does what time must do at once, several times a second
 	Sweeps  sweep.Site                  // what the other chores work on
+	Follow  func(ctx context.Context)   // keeps views until ctx ends; nil: nobody does here
 	Close   func() error
 	// Shared says that anybody may come to have keys elsewhere, so that callers are verified from the start.
 	Shared bool

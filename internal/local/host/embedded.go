@@ -18,6 +18,7 @@ import (
 	"github.com/leaselog/leaselog/internal/local/store"
 	"github.com/leaselog/leaselog/internal/sweep"
 	"github.com/leaselog/leaselog/internal/watch"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // embedded opens a data directory: the embedded store with its key file, for this process alone.
@@ -37,8 +38,9 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 			s.Close()
 		}
 	}()
+	v := newFollowing(s, c.Logger)
 	b, err := broker.New(broker.Config{Log: s, Keys: k, ReceiptKey: k.Secret("receipt"), Now: clock.now, Rand: rand.Reader,
-		Deployment: Deployment, Shards: max(1, c.Shards), Exclusive: true, Ready: s.Ready, Logger: c.Logger, Meter: w})
+		Deployment: Deployment, Shards: max(1, c.Shards), Exclusive: true, Ready: s.Ready, Logger: c.Logger, Meter: w, Reached: v.Reached, Buried: v.buried})
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 		data = absolute
 	}
 	return &Backing{Broker: b, Directory: d, Secret: k.Secret("marker"), Region: "local", Healthy: s.Healthy, Disk: s, Tick: tick, Close: s.Close,
-		Sweeps: sweep.Site{Broker: b, Claims: s, History: history},
+		Sweeps: sweep.Site{Broker: b, Claims: s, History: history, Views: s, Keeps: projections.Embedded()}, Follow: v.follow,
 		Place:  data + " (sealed; the key is " + filepath.Join(data, KeyFile) + ")",
 		Manage: "leaselog keys create --data " + c.Data}, nil
 }

@@ -169,6 +169,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, sweepEvery, h.sweep) })
 	h.chores.Go(func() { h.every(work, movesEvery, h.moves) })
+	if h.Follow != nil {
+		h.chores.Go(func() { h.Follow(work) })
+	}
 	h.serveAdmin()
 	if h.beside != nil {
 		h.chores.Go(func() { h.beside.Serve(h.aside) }) // until close

@@ -21,8 +21,10 @@ type committer struct {
 	// What the batch being made changes.
 	touched []*tail
 	claims  map[string]claimState // what it changes, and what was looked up for it
+	views   map[string]bool
 
 	accepted []*request // in the batch
+	kept     []*request // views in the batch
 	puzzling []*request // judged only when the batch is on the disk, since their answer may rest on it
 	carried  []*request // for the next batch
 	verdicts []verdict
@@ -37,7 +39,7 @@ type verdict struct {
 func (c *committer) init(inst *instance) {
 	c.inst, c.wake = inst, make(chan struct{}, 1)
 	c.tails.init(tailsMax, &inst.shown)
-	c.claims = map[string]claimState{}
+	c.claims, c.views = map[string]claimState{}, map[string]bool{}
 	c.batch = inst.db.NewBatch(pebble.WithInitialSizeBytes(256<<10), pebble.WithMaxRetainedSizeBytes(2*batchBytesMax))
 }
 
@@ -83,11 +85,15 @@ func (c *committer) commitAll() {
 
 // round brings one flight to its end. It reports false when the instance has failed.
 func (c *committer) round(flight []*request) bool {
-	c.accepted, c.puzzling, c.carried, c.verdicts = c.accepted[:0], c.puzzling[:0], c.carried[:0], c.verdicts[:0]
+	c.accepted, c.kept, c.puzzling, c.carried, c.verdicts = c.accepted[:0], c.kept[:0], c.puzzling[:0], c.carried[:0], c.verdicts[:0]
 	for _, r := range flight {
 		c.admit(r)
 	}
-	if !c.write() {
+	wait := pebble.Sync
+	if len(c.accepted) == 0 {
+		wait = pebble.NoSync // there is nothing but views
+	}
+	if !c.write(wait) {
 		return false
 	}
 	for _, r := range c.puzzling {
@@ -99,6 +105,9 @@ func (c *committer) round(flight []*request) bool {
 	for _, r := range c.accepted {
 		r.answer(nil)
 	}
+	for _, r := range c.kept {
+		r.answer(nil)
+	}
 	for _, v := range c.verdicts {
 		v.request.answer(v.err)
 	}
@@ -107,8 +116,12 @@ func (c *committer) round(flight []*request) bool {
 
 // admit puts a request into the batch if nothing stands against it.
 func (c *committer) admit(r *request) {
-	if r.alone != nil {
+	switch {
+	case r.alone != nil:
 		c.puzzling = append(c.puzzling, r)
+		return
+	case r.view != nil:
+		c.admitView(r)
 		return
 	}
 	ok, err := c.admitCommit(&r.commit)
@@ -190,9 +203,9 @@ func (c *committer) addClaim(w eventlog.Writer, m *eventlog.Claim) {
 	}
 }
 
-// write brings the batch to the disk, and only then lets it count. It does not come back, or reports false, when
-// the instance has failed.
-func (c *committer) write() bool {
+// write brings the batch to the disk, and only then lets it count; one of views alone is not waited for. It does not come
+// back, or reports false, when the instance has failed.
+func (c *committer) write(wait *pebble.WriteOptions) bool {
 	if c.batch.Empty() {
 		clear(c.claims)
 		return true
@@ -201,7 +214,7 @@ func (c *committer) write() bool {
 	began := time.Now()
 	c.inst.store.gate.close()
 	defer c.inst.store.gate.open()
-	if err := c.inst.db.Apply(c.batch, pebble.Sync); err != nil {
+	if err := c.inst.db.Apply(c.batch, wait); err != nil {
 		c.inst.fail(err)
 		return false
 	}
@@ -210,7 +223,7 @@ func (c *committer) write() bool {
 		return false
 	default:
 	}
-	if synced := c.inst.store.synced; synced != nil {
+	if synced := c.inst.store.synced; synced != nil && wait.Sync {
 		synced(len(c.accepted), c.batch.Len(), time.Since(began))
 	}
 	c.inst.shown.synced(c.touched)
@@ -219,6 +232,7 @@ func (c *committer) write() bool {
 	if len(c.claims) > 0 {
 		c.claims = map[string]claimState{} // a reader may still look at the old one
 	}
+	clear(c.views)
 	c.tails.trim()
 	c.batch.Reset()
 	return true

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/leaselog/leaselog/internal/eventlog"
+	"github.com/leaselog/leaselog/projections"
 )
 
 // faultyFS fails what a rule says.
@@ -121,7 +122,32 @@ func startSenders(t *testing.T, s *Store, n int) *senders {
 	for i := range n {
 		all.wg.Go(func() { all.send(i) })
 	}
+	all.wg.Go(all.keepView)
 	return all
+}
+
+// keepView saves a view again and again, whose data is its version. A save that failed may stand, and come to light
+// only when the store is open again.
+func (a *senders) keepView() {
+	for failed := false; !a.stop.Load(); {
+		k, ok, err := a.store.Load(context.Background(), "v")
+		if err != nil { // a dead instance may have no answer
+			<-time.After(time.Millisecond)
+			continue
+		}
+		if ok && string(k.Data) != fmt.Sprint(k.Version) {
+			a.t.Errorf("version %d of the view is %q", k.Version, k.Data)
+			return
+		}
+		err = a.store.Save(context.Background(), "v", fmt.Append(nil, k.Version+1), k.Version)
+		if errors.Is(err, projections.ErrChanged) && !failed {
+			a.t.Errorf("the view changed after version %d, and nobody else saves it", k.Version)
+			return
+		}
+		if failed = err != nil; failed {
+			<-time.After(time.Millisecond)
+		}
+	}
 }
 
 func (a *senders) send(i int) {

@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/leaselog/leaselog/internal/eventlog"
 )
 
@@ -13,7 +15,7 @@ func (c *committer) judge(r *request) {
 		if err := r.alone(c); err != nil {
 			c.batch.Reset()
 			c.verdicts = append(c.verdicts, verdict{r, &eventlog.Refused{Cause: err}})
-		} else if c.write() {
+		} else if c.write(pebble.Sync) {
 			c.accepted = append(c.accepted, r)
 		}
 		return

@@ -15,6 +15,7 @@ const (
 	kindEntry    = 'e' // stream, seq → entry
 	kindSnapshot = 's' // stream, seq → folded state
 	kindLapse    = 'u' // until, key → nothing: the order in which claims lapse
+	kindView     = 'v' // key → view
 )
 
 // layoutVersion is the first byte of every value whose fields are packed.

@@ -21,6 +21,7 @@ type request struct {
 	bytes  int
 	commit eventlog.Commit
 	alone  func(*committer) error // instead of a commit: fills a batch of its own, from what is on the disk
+	view   *saving                // instead of a commit
 	done   chan error             // takes one answer
 }
 
