@@ -88,7 +88,7 @@ func (b *backing) connect(ctx context.Context, c awshost.Config) (*awshost.Deplo
 // shared is the backing of a server that works on a deployment in AWS, as any number of others may.
 func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch) (*host.Backing, error) {
 	return func(w *metrics.Watch) (*host.Backing, error) {
-		d, err := b.connect(ctx, awshost.Config{Region: c.Region, Shards: c.Shards, Logger: c.Logger, Meter: w, Consumed: w.Consumed})
+		d, err := b.connect(ctx, awshost.Config{Region: c.Region, Shards: c.Shards, Logger: c.Logger, Meter: w, Consumed: w.Consumed, Viewed: w.Viewed})
 		if err != nil {
 			return nil, err
 		}

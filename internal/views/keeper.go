@@ -18,6 +18,8 @@ import (
 type Keeper struct {
 	Follower *Follower
 	Logger   *slog.Logger
+	// Viewed hears how long after the first news of a shard its views had them; nil: nobody does.
+	Viewed func(lag time.Duration)
 
 	mu    sync.Mutex
 	turns map[projections.Shard]*turn
@@ -30,6 +32,7 @@ type turn struct {
 	shard  projections.Shard
 	reach  projections.Ends
 	due    bool
+	since  time.Time // when the first news came that no view has yet; zero: there are none
 	after  time.Time // not before
 	failed bool      // the last time, which was told
 	gone   bool
@@ -62,6 +65,9 @@ func (k *Keeper) Reached(name projections.Shard, reach projections.Ends) {
 		k.turns[name] = t
 	}
 	t.reach.Ledger, t.reach.Messages = max(t.reach.Ledger, reach.Ledger), max(t.reach.Messages, reach.Messages)
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
 	news := !t.due
 	if news {
 		t.due = true
@@ -150,7 +156,8 @@ func (k *Keeper) ready(now time.Time) (ready []*turn, next time.Duration) {
 // make makes the views of a shard. What fails is tried again.
 func (k *Keeper) make(ctx context.Context, t *turn) {
 	k.mu.Lock()
-	reach, gone := t.reach, t.gone
+	reach, gone, since := t.reach, t.gone, t.since
+	t.since = time.Time{}
 	k.mu.Unlock()
 	if gone {
 		return
@@ -160,7 +167,13 @@ func (k *Keeper) make(ctx context.Context, t *turn) {
 	if Poisoned(err) {
 		pause = poisonPause
 	}
+	if err == nil && k.Viewed != nil {
+		k.Viewed(time.Since(since))
+	}
 	k.mu.Lock()
+	if err != nil {
+		t.since = since
+	}
 	t.after = time.Now().Add(pause)
 	again := err != nil && !t.due && !t.gone
 	if again {

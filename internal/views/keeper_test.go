@@ -63,6 +63,8 @@ func TestKeeper(t *testing.T) {
 	s := w.shards(q)[0]
 	synctest.Test(t, func(t *testing.T) {
 		k, store := kept(t, w)
+		var longest atomic.Int64
+		k.Viewed = func(lag time.Duration) { longest.Store(max(longest.Load(), int64(lag))) }
 		synctest.Wait()
 		k.Reached(s, w.reach(s))
 		synctest.Wait()
@@ -75,6 +77,9 @@ func TestKeeper(t *testing.T) {
 			w.commit(s)
 			k.Reached(s, w.reach(s))
 			time.Sleep(time.Millisecond)
+		}
+		if lag := time.Duration(longest.Load()); lag < views.KeeperPause*9/10 || lag > views.KeeperPause {
+			t.Errorf("the views of a busy shard are told to be %v behind", lag)
 		}
 		made := (store.saves.Load() - before) / int64(len(projections.All()))
 		if want := int64(busy / views.KeeperPause); made < want*9/10 || made > want+1 {

@@ -34,6 +34,15 @@ func (w *Watch) Synced(commits, bytes int, took time.Duration) {
 	w.disk.bytes.Add(float64(bytes))
 }
 
+// newViewed makes the histogram of how far views are behind.
+func newViewed() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leaselog_view_lag_seconds", Buckets: prometheus.ExponentialBuckets(.001, 2, 18),
+		Help: "Seconds from a change in the log to the views that have it, where this process keeps them."})
+}
+
+// Viewed hears how old the oldest change was that views were just brought up to date with.
+func (w *Watch) Viewed(lag time.Duration) { w.viewed.Observe(lag.Seconds()) }
+
 // newRemote makes the counter of what a remote store charges for.
 func newRemote() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leaselog_dynamodb_units_total",

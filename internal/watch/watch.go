@@ -38,20 +38,21 @@ type Watch struct {
 	work     work
 	disk     disk
 	remote   *prometheus.CounterVec // capacity units of the remote store
-	tracer   *tracer                // nil: off
-	push     *metric.MeterProvider  // nil: off
+	viewed   prometheus.Histogram
+	tracer   *tracer               // nil: off
+	push     *metric.MeterProvider // nil: off
 }
 
 // New makes a watch. What is asked of the broker and the store is added by [Watch.Look], once they are there.
 func New(c Config) (*Watch, error) {
-	w := &Watch{logger: c.Logger, registry: prometheus.NewRegistry(), requests: newRequests(c.Operations), work: newWork(), disk: newDisk(), remote: newRemote()}
+	w := &Watch{logger: c.Logger, registry: prometheus.NewRegistry(), requests: newRequests(c.Operations), work: newWork(), disk: newDisk(), remote: newRemote(), viewed: newViewed()}
 	if w.logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "leaselog_build_info", Help: "Always 1; the label says which program this is.",
 		ConstLabels: prometheus.Labels{"version": c.Version}})
 	build.Set(1)
-	problems := w.register(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	problems := w.register(build, w.viewed, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	problems = append(problems, w.register(w.requests.all()...)...)
 	problems = append(problems, w.register(w.work.all()...)...)
 	return w, errors.Join(append(problems, w.openCollector(c))...)

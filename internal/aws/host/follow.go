@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"golang.org/x/sync/errgroup"
@@ -28,6 +29,9 @@ func (d *Deployment) wake(ctx context.Context, f *views.Follower, all []stream.W
 	for _, w := range all {
 		workers.Go(func() error {
 			err := f.Wake(ctx, w.Shard, w.Reach)
+			if err == nil && d.Viewed != nil {
+				d.Viewed(time.Duration(d.Now()-w.At) * time.Millisecond)
+			}
 			if views.Poisoned(err) {
 				d.Logger.ErrorContext(ctx, "a view was set aside", slog.Any("error", err))
 				return nil

@@ -38,7 +38,7 @@ func embedded(c Config, w *watch.Watch) (_ *Backing, err error) {
 			s.Close()
 		}
 	}()
-	v := newFollowing(s, c.Logger)
+	v := newFollowing(s, c.Logger, w.Viewed)
 	b, err := broker.New(broker.Config{Log: s, Keys: k, ReceiptKey: k.Secret("receipt"), Now: clock.now, Rand: rand.Reader,
 		Deployment: Deployment, Shards: max(1, c.Shards), Exclusive: true, Ready: s.Ready, Logger: c.Logger, Meter: w, Reached: v.Reached, Buried: v.buried})
 	if err != nil {

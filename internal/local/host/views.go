@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/local/store"
@@ -19,9 +20,11 @@ type following struct {
 	logger *slog.Logger
 }
 
-func newFollowing(s *store.Store, logger *slog.Logger) *following {
+func newFollowing(s *store.Store, logger *slog.Logger, viewed func(time.Duration)) *following {
 	f := &views.Follower{Log: s, Store: s, Projections: projections.Embedded()}
-	return &following{views.NewKeeper(f, logger), s, logger}
+	k := views.NewKeeper(f, logger)
+	k.Viewed = viewed
+	return &following{k, s, logger}
 }
 
 // follow keeps views until ctx ends. It begins with those that a stop or a crash has left behind their log. What nobody
