@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,13 +201,12 @@ func (c *cloud) events(ctx context.Context, t *testing.T, f awstest.Functions) {
 	invoke("delete-message-batch", 200)
 	invoke("purge-queue", 200)
 	invoke("delete-queue", 204)
-	invoke("sweep-unfinished", 0)
-	invoke("sweep-expired", 0)
-	invoke("sweep-views", 0)
+	for _, name := range []string{"exhausted", "unfinished", "expired", "keys", "snapshots", "anchors", "views", "moves"} {
+		invoke("sweep-"+name, 0)
+	}
 	for _, name := range []string{"project-depth", "project-traffic", "project-redrive", "project-snapshots"} {
 		invoke(name, 0)
 	}
-	invoke("sweep-moves", 0)
 	invoke("report-queues", 0)
 	folders, err := os.ReadDir("../functions")
 	if err != nil {
@@ -227,10 +227,9 @@ func (c *cloud) event(t *testing.T, name string, words map[string]string) string
 		t.Fatal(err)
 	}
 	out := string(text)
-	for _, word := range []string{"TOKEN_TO_REVOKE", "TOKEN", "ACCESS_KEY_ID_COLON_SECRET_IN_BASE64", "RECEIPT_HANDLE_1", "RECEIPT_HANDLE_2", "RECEIPT_HANDLE_3", "RECEIPT_HANDLE_4", "MOVE_ID"} {
-		if with, ok := words[word]; ok {
-			out = strings.ReplaceAll(out, word, with)
-		}
+	longest := func(a, b string) int { return len(b) - len(a) } // first: a word may begin another
+	for _, word := range slices.SortedFunc(maps.Keys(words), longest) {
+		out = strings.ReplaceAll(out, word, words[word])
 	}
 	file := filepath.Join(t.TempDir(), "event.json")
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
