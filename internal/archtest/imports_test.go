@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"internal/*/store":       {"events", "internal/fault", "internal/eventlog", "projections"},
 	"internal/*/keys":        {"events", "internal/fault", "internal/envelope"},
 	"internal/aws/storetest": {},
+	"internal/aws/consumer":  {"events", "internal/eventlog", "internal/views", "internal/aws/stream", "projections"},
 	"internal/aws/stream":    {"events", "internal/fault", "internal/eventlog", "internal/envelope", "projections"},
 
 	"internal/aws/account": {},

@@ -11,6 +11,7 @@ import (
 	awshost "github.com/leaselog/leaselog/internal/aws/host"
 
 	"github.com/leaselog/leaselog/internal/aws/account"
+	"github.com/leaselog/leaselog/internal/aws/consumer"
 	"github.com/leaselog/leaselog/internal/aws/store"
 	"github.com/leaselog/leaselog/internal/fault"
 	"github.com/leaselog/leaselog/internal/local/admin"
@@ -88,7 +89,7 @@ func (b *backing) connect(ctx context.Context, c awshost.Config) (*awshost.Deplo
 // shared is the backing of a server that works on a deployment in AWS, as any number of others may.
 func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch) (*host.Backing, error) {
 	return func(w *metrics.Watch) (*host.Backing, error) {
-		d, err := b.connect(ctx, awshost.Config{Region: c.Region, Shards: c.Shards, Logger: c.Logger, Meter: w, Consumed: w.Consumed, Viewed: w.Viewed})
+		d, err := b.connect(ctx, awshost.Config{Region: c.Region, Shards: c.Shards, Logger: c.Logger, Meter: w, Consumed: w.Consumed})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +102,8 @@ func (b *backing) shared(ctx context.Context, c host.Config) func(*metrics.Watch
 		var follow func(context.Context)
 		if b.keepViews {
 			follow = func(ctx context.Context) {
-				if err := d.Follow(ctx, b.stack+"-changes"); err != nil {
+				v := consumer.Views{AWS: d.AWS, Stream: b.stack + "-changes", Log: d.Log, Store: d.Views, Now: d.Now, Rand: d.Rand, Logger: c.Logger, Viewed: w.Viewed}
+				if err := v.Follow(ctx); err != nil {
 					c.Logger.Warn("views are kept by others, a moment later", "error", err)
 				}
 			}

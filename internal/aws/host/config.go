@@ -38,7 +38,6 @@ type Config struct {
 	Logger   *slog.Logger          // default: nothing is logged
 	Meter    broker.Meter          // hears what the broker does; default: nobody
 	Failed   func(status int, code string)
-	Viewed   func(lag time.Duration)                               // hears how far behind views were that Follow brought up to date
 	Consumed func(operation string, readUnits, writeUnits float64) // hears what each call to DynamoDB took
 }
 

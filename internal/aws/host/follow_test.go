@@ -10,6 +10,7 @@ import (
 
 	leaselog "github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/aws/awstest"
+	"github.com/leaselog/leaselog/internal/aws/consumer"
 	"github.com/leaselog/leaselog/internal/broker"
 	"github.com/leaselog/leaselog/internal/views"
 	"github.com/leaselog/leaselog/projections"
@@ -30,7 +31,9 @@ func TestFollow(t *testing.T) {
 	follow := func(d *Deployment) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- d.Follow(ctx, stack+"-changes") }()
+		go func() {
+			ended <- (&consumer.Views{AWS: d.AWS, Stream: stack + "-changes", Log: d.Log, Store: d.Views, Now: d.Now, Rand: d.Rand, Logger: d.Logger}).Follow(ctx)
+		}()
 		return func() {
 			cancel()
 			c.must(<-ended)

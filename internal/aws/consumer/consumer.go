@@ -1,4 +1,6 @@
-package stream
+// Package consumer reads the stream of the log table's changes with the Kinesis client, for servers; functions are handed
+// its records.
+package consumer
 
 import (
 	"context"
@@ -14,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/leaselog/leaselog/internal/aws/stream"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/projections"
 )
@@ -30,7 +33,7 @@ type Consumer struct {
 	Log    eventlog.Log      // whose claims say who reads what
 	Store  projections.Store // of checkpoints
 	// Consume takes what records say. It is called again with the same after an error.
-	Consume func(context.Context, []Wakeup) error
+	Consume func(context.Context, []stream.Wakeup) error
 	Now     func() int64 // Unix milliseconds
 	Logger  *slog.Logger
 	Rand    io.Reader     // default: crypto/rand.Reader

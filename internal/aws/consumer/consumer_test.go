@@ -1,4 +1,4 @@
-package stream
+package consumer
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/leaselog/leaselog/events"
 	"github.com/leaselog/leaselog/internal/aws/awstest"
+	"github.com/leaselog/leaselog/internal/aws/stream"
 	"github.com/leaselog/leaselog/internal/eventlog"
 	"github.com/leaselog/leaselog/projections"
 )
@@ -82,7 +83,7 @@ func (r *readers) process() (stop, kill func()) {
 	log := &mortal{Log: r.log}
 	c := &Consumer{Client: r.client, Stream: testStream, Log: log, Store: r.store, Lease: testLease, Logger: slog.New(slog.DiscardHandler),
 		Now: func() int64 { return time.Now().UnixMilli() },
-		Consume: func(_ context.Context, all []Wakeup) error {
+		Consume: func(_ context.Context, all []stream.Wakeup) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for _, w := range all {

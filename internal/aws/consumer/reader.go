@@ -1,4 +1,4 @@
-package stream
+package consumer
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/leaselog/leaselog/internal/aws/stream"
 	"github.com/leaselog/leaselog/projections"
 )
 
@@ -122,10 +123,10 @@ func (r *reader) read(ctx context.Context, iterator string) (next string, err er
 }
 
 // wakeups gives what records say, once for each shard of a queue. What does not decode is told and passed over.
-func (r *reader) wakeups(ctx context.Context, records []types.Record) (all []Wakeup) {
+func (r *reader) wakeups(ctx context.Context, records []types.Record) (all []stream.Wakeup) {
 	of := map[projections.Shard]int{}
 	for i := range records {
-		w, wakes, err := Decode(records[i].Data)
+		w, wakes, err := stream.Decode(records[i].Data)
 		if err != nil {
 			r.Logger.ErrorContext(ctx, "a record of the stream was set aside", "shard", r.shard, "record", aws.ToString(records[i].SequenceNumber), "error", err)
 		}
