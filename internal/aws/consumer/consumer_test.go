@@ -204,7 +204,8 @@ func (r *readers) shards() (open []types.Shard) {
 func TestConsumer(t *testing.T) {
 	r := &readers{T: t, log: eventlog.NewMemory(), store: projections.NewMemory(), seen: map[projections.Shard][]uint64{}, put: map[projections.Shard]uint64{}}
 	endpoint := awstest.New(t, awstest.Config{}).Endpoint
-	r.client = kinesis.NewFromConfig(aws.Config{Region: awstest.Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	r.client = kinesis.NewFromConfig(aws.Config{Region: awstest.Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		RetryMaxAttempts: 12}) // LocalStack starts its Kinesis with the first call, and refuses until that runs
 	stopA, _ := r.process() // before there is a stream
 	_, err := r.client.CreateStream(t.Context(), &kinesis.CreateStreamInput{StreamName: aws.String(testStream), ShardCount: aws.Int32(2)})
 	r.must(err)
