@@ -15,7 +15,7 @@ type LifeOf struct {
 	Queue events.QueueID
 	ID    events.MessageID
 	After string // the Next of an earlier page
-	Limit int
+	Limit int    // of happenings; those of one entry of the log stay together, beyond it too
 }
 
 // Life is a page of what happened to a message in one queue: all of it while it is in one shard, then what happened in the
@@ -70,9 +70,12 @@ const lifeScanMax = 20_000
 // written by a clock that went behind.
 const sentScanMax = 64
 
-// Life tells what happened to a message, from headers and ledgers: no body is opened. Faults: NotFound, also for a message that the queue's log knows nothing of;
-// Invalid for a garbled After.
+// Life tells what happened to a message, from headers and ledgers: no body is opened. Faults: NotFound, also for a message
+// that the queue's log knows nothing of; Invalid for a garbled After.
 func (b *Broker) Life(ctx context.Context, q LifeOf) (*Life, error) {
+	if q.ID[6]>>4 != 7 { // its time is none, and would have all that the log has be read
+		return nil, unheardOf(q.ID)
+	}
 	h, err := b.open(ctx, q.Queue)
 	if err != nil {
 		return nil, err
@@ -90,9 +93,13 @@ func (b *Broker) Life(ctx context.Context, q LifeOf) (*Life, error) {
 	case s.At.Turn < h.shards():
 		s.life.Next = base64.RawURLEncoding.EncodeToString(events.EncodeRecord(s.At))
 	case !s.At.Met:
-		return nil, fault.New(fault.NotFound, "the log of this queue knows no message %s: it was never here, or that is longer ago than the log goes back", q.ID)
+		return nil, unheardOf(q.ID)
 	}
 	return &s.life, nil
+}
+
+func unheardOf(id events.MessageID) error {
+	return fault.New(fault.NotFound, "the log of this queue knows no message %s: it was never here, or that is longer ago than the log goes back", id)
 }
 
 // biographer goes through the ledgers of a queue's shards, the one that the message was sent to first.
@@ -132,6 +139,7 @@ func (h *handle) biographer(ctx context.Context, q *LifeOf) (s *biographer, err 
 		if err != nil || events.DecodeRecord(data, &s.At) != nil || s.At.Turn < 0 || s.At.Turn >= h.shards() || s.At.Home >= h.shards() {
 			return nil, fault.New(fault.Invalid, "the marker is not one of this message's history")
 		}
+		s.life.Lost = s.At.Lost
 		return s, nil
 	}
 	for i := range h.shards() {

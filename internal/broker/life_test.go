@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
 	"github.com/leaselog/leaselog/internal/fault"
 )
 
@@ -133,6 +134,14 @@ func TestLifeEnds(t *testing.T) {
 
 		_, err := w.b.Life(w.ctx, LifeOf{Queue: short, ID: after, Limit: 9})
 		w.wantFault(err, fault.NotFound)
+		before := w.log.Calls(eventlogtest.OpRead)
+		_, err = w.b.Life(w.ctx, LifeOf{Queue: q, ID: events.MessageID(q), Limit: 9}) // a queue's id is as old as it
+		w.wantFault(err, fault.NotFound)
+		_, err = w.b.Life(w.ctx, LifeOf{Queue: q, ID: events.MessageID{6: 0x40}, Limit: 9}) // is no id of ours
+		w.wantFault(err, fault.NotFound)
+		if n := w.log.Calls(eventlogtest.OpRead) - before; n > 8 {
+			t.Errorf("%d reads for what cannot be here", n)
+		}
 		_, err = w.b.Life(w.ctx, LifeOf{Queue: q, ID: after, After: "garbled", Limit: 9})
 		w.wantFault(err, fault.Invalid)
 	})
@@ -155,6 +164,13 @@ func TestLifeLost(t *testing.T) {
 		l, err := w.b.Life(w.ctx, LifeOf{Queue: q, ID: held, Limit: 9})
 		if err != nil || !l.Lost || len(l.Happenings) != 2 || l.Happenings[0].What != WasSent || l.Happenings[1].What != Leased {
 			t.Errorf("%+v, %v", l, err)
+		}
+		first, err := w.b.Life(w.ctx, LifeOf{Queue: q, ID: held, Limit: 1})
+		if err != nil || first.Next == "" {
+			t.Fatal(first, err)
+		}
+		if next, err := w.b.Life(w.ctx, LifeOf{Queue: q, ID: held, After: first.Next, Limit: 1}); err != nil || !next.Lost {
+			t.Errorf("the next page does not say so: %+v, %v", next, err)
 		}
 	})
 }
