@@ -226,6 +226,21 @@ func ReadDepth(view []byte) (v DepthView, err error) {
 	return v, err
 }
 
+// ReadKeptDepth counts at an instant by what a store keeps of one shard. high is the highest instant of the log in it.
+func ReadKeptDepth(kept []byte, at events.Instant) (r Reading, high events.Instant, err error) {
+	ends, view, err := Unpack(kept)
+	if err != nil {
+		return r, 0, err
+	}
+	v, err := ReadDepth(view)
+	if err != nil {
+		return r, 0, err
+	}
+	r, err = v.ReadAt(at)
+	r.Ends = []Ends{ends}
+	return r, v.At, err
+}
+
 // ReadAt counts at an instant, or at From where that is later. Its ends are the caller's to add.
 func (v *DepthView) ReadAt(at events.Instant) (r Reading, err error) {
 	at = max(at, v.From)

@@ -76,19 +76,11 @@ func readKept(ctx context.Context, views projections.Store, name projections.Sha
 	if err != nil || !ok {
 		return d, false, err
 	}
-	ends, view, err := projections.Unpack(k.Data)
-	if err != nil {
-		return d, false, nil
-	}
-	v, err := projections.ReadDepth(view)
-	if err != nil {
-		return d, false, nil
-	}
-	r, err := v.ReadAt(at)
+	r, high, err := projections.ReadKeptDepth(k.Data, at)
 	if err != nil {
 		return d, false, nil
 	}
 	count := func(n int64) uint64 { return uint64(max(0, n)) }
 	return Depth{Counts: Counts{count(r.Available), count(r.InFlight), count(r.Delayed)}, Ages: r.Ages, At: r.At,
-		Shards: []Place{{r.At, v.At, ends.Ledger, ends.Messages}}}, true, nil
+		Shards: []Place{{r.At, high, r.Ends[0].Ledger, r.Ends[0].Messages}}}, true, nil
 }

@@ -83,18 +83,13 @@ func (v Views) depth(ctx context.Context, name projections.Shard) (d Depth, err 
 	if err != nil || !ok {
 		return d, err
 	}
-	ends, data, err := projections.Unpack(k.Data)
+	r, high, err := projections.ReadKeptDepth(k.Data, v.Now())
 	if err != nil {
 		return d, err
 	}
-	kept, err := projections.ReadDepth(data)
-	if err != nil {
-		return d, err
-	}
-	r, err := kept.ReadAt(v.Now())
 	d.Available, d.InFlight, d.Delayed, d.Waiting, d.Total = r.Available, r.InFlight, r.Delayed, r.WaitingMillis, r.TotalMillis
-	d.Ledger, d.Messages, d.Log = ends.Ledger, uint64(ends.Messages), time.UnixMilli(int64(kept.At)).UTC().Format(time.RFC3339Nano)
-	return d, err
+	d.Ledger, d.Messages, d.Log = r.Ends[0].Ledger, uint64(r.Ends[0].Messages), time.UnixMilli(int64(high)).UTC().Format(time.RFC3339Nano)
+	return d, nil
 }
 
 func (v Views) rebuild(ctx context.Context, queue, shard string) (done Rebuilt, err error) {
