@@ -153,7 +153,7 @@ func answered(e *client.Error) (exit int, next string) {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
 		return exitUsage, ""
 	case http.StatusNotFound:
-		return exitNotFound, "leaselog queue list shows the queues there are"
+		return exitNotFound, missingHint(e.Message)
 	case http.StatusUnauthorized:
 		return exitNotAllowed, "set LEASELOG_TOKEN, or LEASELOG_ACCESS_KEY_ID and LEASELOG_SECRET_ACCESS_KEY (see: leaselog help environment)"
 	case http.StatusForbidden:
@@ -167,6 +167,17 @@ func answered(e *client.Error) (exit int, next string) {
 		return exitUnreachable, "the server says that it cannot now; try again"
 	}
 	return exitFailed, ""
+}
+
+// missingHint says where to look for what is not there. The code is one for all, so it goes by the server's words.
+func missingHint(text string) string {
+	switch {
+	case strings.Contains(text, "no message"):
+		return "leaselog peek shows the messages that are in a queue"
+	case strings.Contains(text, "no move task"):
+		return "leaselog redrive list shows a queue's tasks"
+	}
+	return "leaselog queue list shows the queues there are"
 }
 
 // faultExits gives the exit status of a refusal that came without a server's answer: of a command that works on a data

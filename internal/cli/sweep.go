@@ -162,10 +162,10 @@ func sweepRow(v shownSweep) []string {
 	if v.Due == 0 {
 		due = "not needed here"
 	}
-	switch {
-	case through == "" && v.Always:
-		through = "at once" // by a ticker that does not go through queues
-	case through == "":
+	if v.Always {
+		due = "at once, and " + due // by a ticker that does not go through queues
+	}
+	if through == "" {
 		through = "never"
 	}
 	if v.Half {
