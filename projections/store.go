@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/leaselog/leaselog/events"
@@ -70,6 +71,9 @@ func (m *Memory) Load(_ context.Context, key string) (Kept, bool, error) {
 
 // Save implements [Store].
 func (m *Memory) Save(_ context.Context, key string, data []byte, ifVersion uint64) error {
+	if len(data) > DataBytesMax {
+		return fmt.Errorf("a view has at most %d bytes, not %d", DataBytesMax, len(data))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept[key].Version != ifVersion {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -12,54 +11,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/leaselog/leaselog/projections"
+	"github.com/leaselog/leaselog/projections/projectionstest"
 )
 
-// TestViews: a view is replaced by whoever has read the last one, and by nobody else; it is kept over a restart.
 func TestViews(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := open(t, Config{Dir: dir})
-	ctx := t.Context()
-	const key = "depth/a/0000"
-	if _, ok, err := s.Load(ctx, key); ok || err != nil {
-		t.Fatalf("before anything was saved: %t, %v", ok, err)
-	}
-	if err := s.Save(ctx, key, []byte("x"), 1); !errors.Is(err, projections.ErrChanged) {
-		t.Errorf("over a version that never was: %v", err)
-	}
-	large := bytes.Repeat([]byte("x"), projections.DataBytesMax)
-	for version, data := range [][]byte{[]byte("a"), {}, large} {
-		for late := range 2 { // the second time it is too late
-			err := s.Save(ctx, key, data, uint64(version))
-			k, ok, loadErr := s.Load(ctx, key)
-			if loadErr != nil || !ok || !bytes.Equal(k.Data, data) || k.Version != uint64(version)+1 {
-				t.Errorf("kept are %d bytes of version %d, %t, %v; want %d of %d", len(k.Data), k.Version, ok, loadErr, len(data), version+1)
-			}
-			if late == 0 && err != nil || late == 1 && !errors.Is(err, projections.ErrChanged) {
-				t.Error(late, err)
-			}
+	projectionstest.RunStore(t, s, func() projections.Store {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := s.Save(ctx, key, append(large, 'x'), 3); err == nil || errors.Is(err, projections.ErrChanged) {
-		t.Errorf("a view that is too large: %v", err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, Config{Dir: dir})
-	if k, ok, err := s.Load(ctx, key); err != nil || !ok || !bytes.Equal(k.Data, large) {
-		t.Errorf("after a restart: %d bytes, %t, %v", len(k.Data), ok, err)
-	}
-	for range 2 {
-		if err := s.Forget(ctx, key); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, ok, err := s.Load(ctx, key); ok || err != nil {
-		t.Errorf("a forgotten view: %t, %v", ok, err)
-	}
-	if err := s.Save(ctx, key, nil, 0); err != nil {
-		t.Error(err)
-	}
+		return open(t, Config{Dir: dir})
+	})
 }
 
 // TestViewsCostNoSync: views that are saved beside no commit are not waited for, and each version is given once however
