@@ -25,7 +25,7 @@ func (l *Ledger) Evolve(e events.Event) {
 	case *events.Extended:
 		l.rise(e.At)
 		for _, p := range e.Items {
-			m := l.known(p, e)
+			m := *l.known(p, e)
 			m.Visible = e.Until
 			l.put(&m)
 		}
@@ -33,7 +33,7 @@ func (l *Ledger) Evolve(e events.Event) {
 		must(!e.Uncounted, "no rule for a release that does not count")
 		l.rise(e.At)
 		for _, p := range e.Items {
-			m := l.known(p, e)
+			m := *l.known(p, e)
 			m.Visible, m.Leased, m.Lease = e.Visible, false, events.LeaseID{}
 			l.put(&m)
 		}
@@ -59,11 +59,13 @@ func (l *Ledger) Evolve(e events.Event) {
 
 func (l *Ledger) rise(at events.Instant) { l.High = max(l.High, at) }
 
-// known gives a copy of the pending message at p.
-func (l *Ledger) known(p events.Position, e events.Event) Message {
+// known gives the pending message at p.
+func (l *Ledger) known(p events.Position, e events.Event) *Message {
 	m := l.pending.get(p)
-	must(m != nil, "%T of message %d, which is not pending; the cursor is at %d", e, p, l.Cursor)
-	return *m
+	if m == nil {
+		broken("%T of message %d, which is not pending; the cursor is at %d", e, p, l.Cursor)
+	}
+	return m
 }
 
 func (l *Ledger) configured(e *events.Configured) {
@@ -103,9 +105,11 @@ func (l *Ledger) passed(t events.Taken) {
 // taken gives a copy of a message, and moves the cursor when it is looked at for the first time.
 func (l *Ledger) taken(t events.Taken, e events.Event) Message {
 	if t.Info == nil {
-		return l.known(t.Position, e)
+		return *l.known(t.Position, e)
 	}
-	must(t.Position >= l.Cursor, "message %d is looked at again; the cursor is at %d", t.Position, l.Cursor)
+	if t.Position < l.Cursor {
+		broken("message %d is looked at again; the cursor is at %d", t.Position, l.Cursor)
+	}
 	l.Cursor = t.Position + 1
 	l.Seen++
 	return Message{Position: t.Position, Info: *t.Info, Visible: t.Info.Due}
@@ -114,8 +118,7 @@ func (l *Ledger) taken(t events.Taken, e events.Event) Message {
 func (l *Ledger) finish(at events.Instant, items []events.Position, total *uint64, e events.Event) {
 	l.rise(at)
 	for _, p := range items {
-		l.known(p, e)
-		l.remove(l.pending.get(p))
+		l.remove(l.known(p, e))
 	}
 	*total += uint64(len(items))
 }

@@ -192,7 +192,9 @@ func (g *leasing) ahead() func() (candidate, bool) {
 			}
 			return candidate{}, false
 		}
-		must(at >= blocks[0].Seq, "the window begins at %d, beyond the cursor %d", blocks[0].Seq, at)
+		if at < blocks[0].Seq {
+			broken("the window begins at %d, beyond the cursor %d", blocks[0].Seq, at)
+		}
 		c := candidate{blocks[0], int(at - blocks[0].Seq)}
 		at++
 		return c, true

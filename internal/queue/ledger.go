@@ -174,9 +174,14 @@ func (l *Ledger) checkMessage(m *Message) {
 	must((inHeads == m) == l.isHead(m), "message %d: head %t, in that order %v", m.Position, l.isHead(m), inHeads)
 }
 
-// must panics about a broken invariant. The broker recovers at its door and refuses the shard.
+// must panics about a broken invariant. Its arguments cost memory when it holds, too: see broken.
 func must(ok bool, format string, args ...any) {
 	if !ok {
-		panic("broken invariant: " + fmt.Sprintf(format, args...))
+		broken(format, args...)
 	}
+}
+
+// broken panics about a broken invariant. The broker recovers at its door and refuses the shard.
+func broken(format string, args ...any) {
+	panic("broken invariant: " + fmt.Sprintf(format, args...))
 }

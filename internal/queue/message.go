@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bytes"
-	"cmp"
 
 	"github.com/tidwall/btree"
 
@@ -49,11 +48,12 @@ func newPending(isSpent func(*Message) bool) pending {
 func lessPosition(a, b *Message) bool { return a.Position < b.Position }
 
 func lessVisible(a, b *Message) bool {
-	return cmp.Or(cmp.Compare(a.Visible, b.Visible), cmp.Compare(a.Position, b.Position)) < 0
+	return a.Visible < b.Visible || a.Visible == b.Visible && a.Position < b.Position
 }
 
 func lessGroup(a, b *Message) bool {
-	return cmp.Or(bytes.Compare(a.Info.Group[:], b.Info.Group[:]), cmp.Compare(a.Position, b.Position)) < 0
+	c := bytes.Compare(a.Info.Group[:], b.Info.Group[:])
+	return c < 0 || c == 0 && a.Position < b.Position
 }
 
 func (p *pending) get(at events.Position) *Message {
@@ -64,10 +64,9 @@ func (p *pending) get(at events.Position) *Message {
 
 // put adds a record in place of the one at its position, and gives that one, or nil.
 func (p *pending) put(m *Message) (old *Message) {
-	if old = p.get(m.Position); old != nil {
-		p.remove(old)
+	if old, _ = p.byPosition.Set(m); old != nil {
+		p.unlist(old)
 	}
-	p.byPosition.Set(m)
 	if m.grouped() {
 		p.byGroup.Set(m)
 	}
@@ -87,8 +86,18 @@ func (p *pending) put(m *Message) (old *Message) {
 // remove takes a record out of every order.
 func (p *pending) remove(m *Message) {
 	p.byPosition.Delete(m)
-	p.leased.Delete(m)
-	p.spent.Delete(m)
+	p.unlist(m)
+}
+
+// unlist takes a record out of every order but that of the positions. Whether it is in one is known here where that is
+// cheaper than to look.
+func (p *pending) unlist(m *Message) {
+	if m.Leased {
+		p.leased.Delete(m)
+	}
+	if p.spent.Len() > 0 {
+		p.spent.Delete(m)
+	}
 	p.heads.Delete(m)
 	if m.Held {
 		p.held--

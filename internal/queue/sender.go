@@ -155,7 +155,9 @@ func (s *Sender) dedupKey(group, dedup events.Hash) events.Hash {
 
 // Add puts a decided message at the end of the open block.
 func (s *Sender) Add(a Addition) {
-	must(!a.Duplicate && a.Position == s.Tail, "message for %d at the tail %d", a.Position, s.Tail)
+	if a.Duplicate || a.Position != s.Tail {
+		broken("message for %d at the tail %d", a.Position, s.Tail)
+	}
 	h, i := s.draft, int(s.draft.Count)
 	h.Count++
 	h.Bytes += uint64(a.out.Size)
