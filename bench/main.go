@@ -30,6 +30,7 @@ type options struct {
 	run        string        // comma-separated parts
 	server     string        // the program under test; empty: built from ./cmd/leaselog
 	serverArgs string        // more arguments for its serve command, separated by blanks
+	workloads  string        // comma-separated; empty: all
 	token      string        // bearer token
 	dir        string        // where data directories and result files go
 	json       string        // file of raw figures
@@ -58,6 +59,7 @@ func parseFlags(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.run, "run", "speed,e2e,idle", "parts: "+strings.Join(parts, ", ")+" or all")
+	f.StringVar(&o.workloads, "workloads", "", "speed: "+strings.Join(workloadNames(), ", ")+" (default all)")
 	f.StringVar(&o.server, "server", "", "program under test (default: built from ./cmd/leaselog)")
 	f.StringVar(&o.serverArgs, "server-args", "", "more arguments for its serve command")
 	f.StringVar(&o.token, "token", tokenDefault(), "bearer token (default $BASALTIC_ACCESS_TOKEN)")
@@ -99,6 +101,11 @@ func (o *options) check() error {
 	for _, p := range strings.Split(o.run, ",") {
 		if p != "all" && !slices.Contains(parts, p) {
 			return fmt.Errorf("-run takes %s or all, not %q", strings.Join(parts, ", "), p)
+		}
+	}
+	for _, w := range strings.Split(o.workloads, ",") {
+		if names := workloadNames(); w != "" && !slices.Contains(names, w) {
+			return fmt.Errorf("-workloads takes %s, not %q", strings.Join(names, ", "), w)
 		}
 	}
 	if o.size < headerBytes || o.size > sizeMax {

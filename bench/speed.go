@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -40,7 +42,20 @@ var workloads = []workload{
 	}},
 }
 
-// speed runs every workload on one server, then on the other, and all that again: what changes on the machine in the
+func workloadNames() []string {
+	var names []string
+	for _, w := range workloads {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+// works says whether a workload was selected.
+func (o *options) works(name string) bool {
+	return o.workloads == "" || slices.Contains(strings.Split(o.workloads, ","), name)
+}
+
+// speed runs every selected workload on one server, then on the other, and all that again: what changes on the machine in the
 // meantime meets both.
 func (b *bench) speed(empty, ours *server) error {
 	for _, s := range []*server{empty, ours} { // a first run warms up and is not counted
@@ -50,6 +65,9 @@ func (b *bench) speed(empty, ours *server) error {
 	}
 	for run := 1; run <= b.o.runs; run++ {
 		for _, w := range workloads {
+			if !b.o.works(w.name) {
+				continue
+			}
 			for _, s := range []*server{empty, ours} {
 				phases, err := w.run(b, s)
 				if err != nil {

@@ -91,44 +91,88 @@ type read struct {
 
 // Encode gives the bytes of events as a ledger entry holds them.
 func Encode(events []Event) []byte {
-	var buf bytes.Buffer
+	w := writer{make([]byte, 0, encodedSize(events))}
 	for _, e := range events {
-		n := e.number()
-		mustEncode(&buf, written{Type: n, Version: kinds[n].version, Payload: e})
+		if !w.event(e) {
+			w.b = append(w.b, encodeEvent(e)...)
+		}
 	}
-	return buf.Bytes()
+	return w.b
+}
+
+// encodedSize is about how long the events of the message path become; others are rare.
+func encodedSize(events []Event) (size int) {
+	for _, e := range events {
+		size += 40
+		switch e := e.(type) {
+		case *Leased:
+			size += 40 * len(e.Items)
+		case *Passed:
+			size += 40 * len(e.Items)
+		case *Acked:
+			size += 9 * len(e.Items)
+		}
+	}
+	return size
+}
+
+func encodeEvent(e Event) []byte {
+	n := e.number()
+	return encode(written{Type: n, Version: kinds[n].version, Payload: e})
 }
 
 // Decode reads what Encode wrote. Its error is ErrUnknown for a type or version of a later program.
 func Decode(data []byte) ([]Event, error) {
 	var events []Event
 	for len(data) > 0 {
-		var r read
-		rest, err := decoding.UnmarshalFirst(data, &r)
-		if err != nil {
-			return nil, fmt.Errorf("event %d of a ledger entry: %w", len(events), err)
-		}
-		kind, ok := kinds[r.Type]
-		if !ok || r.Version < kind.oldest || r.Version > kind.version {
-			return nil, fmt.Errorf("event %d of a ledger entry: type %d version %d: %w", len(events), r.Type, r.Version, ErrUnknown)
-		}
-		e := kind.make()
-		if err := decoding.Unmarshal(r.Payload, e); err != nil {
-			return nil, fmt.Errorf("event %d of a ledger entry, type %d: %w", len(events), r.Type, err)
+		fast := reader{b: data}
+		e, rest := fast.event(), fast.b
+		if fast.bad {
+			var err error
+			if e, rest, err = decodeEvent(data); err != nil {
+				return nil, fmt.Errorf("event %d of a ledger entry: %w", len(events), err)
+			}
 		}
 		events, data = append(events, e), rest
 	}
 	return events, nil
 }
 
+// decodeEvent reads the first event, of whatever type.
+func decodeEvent(data []byte) (e Event, rest []byte, err error) {
+	var r read
+	if rest, err = decoding.UnmarshalFirst(data, &r); err != nil {
+		return nil, nil, err
+	}
+	kind, ok := kinds[r.Type]
+	if !ok || r.Version < kind.oldest || r.Version > kind.version {
+		return nil, nil, fmt.Errorf("type %d version %d: %w", r.Type, r.Version, ErrUnknown)
+	}
+	e = kind.make()
+	if err := decoding.Unmarshal(r.Payload, e); err != nil {
+		return nil, nil, fmt.Errorf("type %d: %w", r.Type, err)
+	}
+	return e, rest, nil
+}
+
 // EncodeHeader gives the bytes of a message stream's header.
-func EncodeHeader(h *Header) []byte { return encode(h) }
+func EncodeHeader(h *Header) []byte {
+	w := writer{make([]byte, 0, 96+len(h.Groups)+len(h.Dedups)+9*(len(h.Due)+len(h.Expires)))}
+	if !w.header(h) {
+		return encode(h)
+	}
+	return w.b
+}
 
 // DecodeHeader reads what EncodeHeader wrote, and checks that every column has a value for every message.
 func DecodeHeader(data []byte) (*Header, error) {
 	h := new(Header)
-	if err := decoding.Unmarshal(data, h); err != nil {
-		return nil, fmt.Errorf("header of a message stream: %w", err)
+	fast := reader{b: data}
+	if fast.header(h); !fast.done() {
+		*h = Header{}
+		if err := decoding.Unmarshal(data, h); err != nil {
+			return nil, fmt.Errorf("header of a message stream: %w", err)
+		}
 	}
 	if err := checkKind(h.Kind); err != nil {
 		return nil, fmt.Errorf("header of a message stream: %w", err)
@@ -154,13 +198,21 @@ func checkKind(k Kind) error {
 }
 
 // EncodeLedgerHeader gives the bytes of a ledger entry's header.
-func EncodeLedgerHeader(h *LedgerHeader) []byte { return encode(h) }
+func EncodeLedgerHeader(h *LedgerHeader) []byte {
+	w := writer{make([]byte, 0, 64)}
+	w.ledgerHeader(h)
+	return w.b
+}
 
 // DecodeLedgerHeader reads what EncodeLedgerHeader wrote.
 func DecodeLedgerHeader(data []byte) (*LedgerHeader, error) {
 	h := new(LedgerHeader)
-	if err := decoding.Unmarshal(data, h); err != nil {
-		return nil, fmt.Errorf("header of a ledger: %w", err)
+	fast := reader{b: data}
+	if fast.ledgerHeader(h); !fast.done() {
+		*h = LedgerHeader{}
+		if err := decoding.Unmarshal(data, h); err != nil {
+			return nil, fmt.Errorf("header of a ledger: %w", err)
+		}
 	}
 	if err := checkKind(h.Kind); err != nil {
 		return nil, fmt.Errorf("header of a ledger: %w", err)
@@ -174,17 +226,20 @@ func EncodeMessages(messages []Message) []byte {
 	for i := range messages {
 		size += messages[i].Size() + 64
 	}
-	var buf bytes.Buffer
-	buf.Grow(size) // at once, or a block would be copied as often as it doubles
-	mustEncode(&buf, messages)
-	return buf.Bytes()
+	w := writer{make([]byte, 0, size)} // at once, or a block would be copied as often as it doubles
+	w.messages(messages)
+	return w.b
 }
 
-// DecodeMessages reads what EncodeMessages gave, packed or not.
+// DecodeMessages reads what EncodeMessages gave, packed or not. The messages may share the bytes of data.
 func DecodeMessages(data []byte) ([]Message, error) {
 	data, err := unpack(data)
 	if err != nil {
 		return nil, fmt.Errorf("messages of a block: %w", err)
+	}
+	fast := reader{b: data}
+	if messages := readArray(&fast, (*reader).message); fast.done() {
+		return messages, nil
 	}
 	var messages []Message
 	if err := decoding.Unmarshal(data, &messages); err != nil {

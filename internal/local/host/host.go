@@ -165,6 +165,7 @@ func (h *Host) Address() string { return h.listener.Addr().String() }
 // store is closed.
 func (h *Host) Run(ctx context.Context) error {
 	h.memory = newMemory()
+	addProcessors()
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, sweepEvery, h.sweep) })
