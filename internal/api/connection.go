@@ -16,6 +16,15 @@ func WithConnection(ctx context.Context, c Connection) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
+// Unattended gives a context for a request that does not wait. Where a request does not learn by itself that its caller
+// leaves, there is nothing to listen for, and the context says so: it has no Done.
+func Unattended(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(connectionKey{}).(Connection); ok {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // Attended gives a context for a request that waits: it ends when the caller leaves. end must be called before the
 // request is answered.
 func Attended(ctx context.Context) (_ context.Context, end func()) {

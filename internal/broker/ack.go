@@ -40,6 +40,8 @@ func (c *ack) decide(g *group) error {
 	return nil
 }
 
+func (c *ack) outcomes() []queue.Outcome { return c.results }
+
 // Ack finishes messages. The outcome of each receipt stands in its place.
 // Faults of one: ForeignLease, LeaseEnded; a receipt that acked the message within the last minutes is no fault.
 func (b *Broker) Ack(ctx context.Context, id events.QueueID, receipts []string) ([]error, error) {
@@ -59,12 +61,11 @@ func (b *Broker) ack(ctx context.Context, o *once, id events.QueueID, receipts [
 		}
 	}
 	for _, p := range parts {
-		c := &ack{reply: newReply()}
-		for _, r := range p.receipts {
-			c.items = append(c.items, r.held())
+		c := &ack{reply: newReply(), items: make([]queue.Held, len(p.receipts))}
+		for k, r := range p.receipts {
+			c.items[k] = r.held()
 		}
-		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
-		c.counts = h.counts(o, parts, func() []queue.Outcome { return c.results }, results)
+		p.command, c.counts = c, h.counts(o, parts, c, results)
 	}
 	return results, b.noQueue(id, h.act(ctx, parts, results, true))
 }
@@ -74,11 +75,14 @@ type part struct {
 	shard    int
 	receipts []receipt
 	places   []int // of each receipt in the request
-	command  interface {
-		command
-		await(context.Context) error
-	}
-	outcomes func() []queue.Outcome
+	command  leaseCommand
+}
+
+// leaseCommand is about leases of one shard.
+type leaseCommand interface {
+	command
+	await(context.Context) error
+	outcomes() []queue.Outcome // one for each receipt, once it is answered without an error
 }
 
 // sort reads receipts and groups them by shard. Those that are not valid have their fault in results.
@@ -93,8 +97,8 @@ func (h *handle) sort(texts []string, results []error) (parts []*part) {
 			continue
 		}
 		n := slices.IndexFunc(parts, func(p *part) bool { return p.shard == int(r.shard) })
-		if n < 0 {
-			n, parts = len(parts), append(parts, &part{shard: int(r.shard)})
+		if n < 0 { // most are the only one
+			n, parts = len(parts), append(parts, &part{shard: int(r.shard), receipts: make([]receipt, 0, len(texts)), places: make([]int, 0, len(texts))})
 		}
 		p := parts[n]
 		p.receipts, p.places = append(p.receipts, r), append(p.places, i)
@@ -118,7 +122,7 @@ func (h *handle) act(ctx context.Context, parts []*part, results []error, acked 
 			}
 			continue
 		}
-		for k, o := range p.outcomes() {
+		for k, o := range p.command.outcomes() {
 			i := p.places[k]
 			results[i] = h.outcome(ctx, p.receipts[k], o, acked)
 		}

@@ -139,13 +139,13 @@ func (h *handle) again(ctx context.Context, data []byte) (found []Delivery, hold
 
 // counts makes an ack or extension of one shard count once, with what is remembered of it. One that goes over several
 // shards has no one commit: its claims are written alone, after them.
-func (h *handle) counts(o *once, parts []*part, outcomes func() []queue.Outcome, results []error) counts {
+func (h *handle) counts(o *once, parts []*part, c leaseCommand, results []error) counts {
 	if o == nil || len(parts) != 1 {
 		return counts{}
 	}
 	return counts{o, func() *answer {
 		errs := slices.Clone(results)
-		for k, out := range outcomes() {
+		for k, out := range c.outcomes() {
 			if out != queue.Done {
 				errs[parts[0].places[k]] = errLeaseEnded
 			}

@@ -18,7 +18,8 @@ type handle struct {
 	fifo    bool
 	keys    *envelope.Keyring
 	record  atomic.Pointer[record]
-	next    atomic.Uint32 // where the next standard send or receive begins
+	shown   atomic.Pointer[shown] // nil where nobody has asked yet
+	next    atomic.Uint32         // where the next standard send or receive begins
 	traffic traffic
 
 	mu      sync.Mutex

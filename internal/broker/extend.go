@@ -41,6 +41,8 @@ func (c *extend) decide(g *group) error {
 	return nil
 }
 
+func (c *extend) outcomes() []queue.Outcome { return c.results }
+
 // Extend changes the ends of leases. The outcome of each stands in its place. Faults of one: ForeignLease, LeaseEnded.
 func (b *Broker) Extend(ctx context.Context, id events.QueueID, items []Extend) ([]error, error) {
 	return counted(ctx, b, true, keepFaults, faultsAgain, func(o *once) ([]error, error) { return b.extend(ctx, o, id, items) })
@@ -63,12 +65,11 @@ func (b *Broker) extend(ctx context.Context, o *once, id events.QueueID, items [
 		}
 	}
 	for _, p := range parts {
-		c := &extend{reply: newReply()}
+		c := &extend{reply: newReply(), items: make([]queue.Extension, 0, len(p.places))}
 		for k, i := range p.places {
 			c.items = append(c.items, queue.Extension{Held: p.receipts[k].held(), Seconds: items[i].Seconds})
 		}
-		p.command, p.outcomes = c, func() []queue.Outcome { return c.results }
-		c.counts = h.counts(o, parts, func() []queue.Outcome { return c.results }, results)
+		p.command, c.counts = c, h.counts(o, parts, c, results)
 	}
 	return results, b.noQueue(id, h.act(ctx, parts, results, false))
 }

@@ -72,7 +72,25 @@ func (b *Broker) Find(ctx context.Context, r Ref) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.describe(ctx, h.record.Load())
+	return b.shown(ctx, h)
+}
+
+// shown is what Find gives of a record. It is kept, since every request asks for it.
+type shown struct {
+	record *record
+	queue  *Queue
+}
+
+func (b *Broker) shown(ctx context.Context, h *handle) (*Queue, error) {
+	r := h.record.Load()
+	if s := h.shown.Load(); s != nil && s.record == r {
+		return s.queue, nil
+	}
+	q, err := b.describe(ctx, r)
+	if err == nil && r.Settings.DeadLetter == nil { // the name of a dead-letter queue goes with that queue
+		h.shown.Store(&shown{r, q})
+	}
+	return q, err
 }
 
 // Describe gives a queue with its depth. Faults: NotFound.

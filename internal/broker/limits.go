@@ -17,6 +17,8 @@ const (
 	claimsMost  = 2
 	// inboxMax bounds the commands that wait for one shard; more are refused.
 	inboxMax = 20_000
+	// spareMax is how long an emptied inbox may be that is kept to be filled again.
+	spareMax = 1_024
 
 	// nearBlocksMax and nearBytesMax bound the blocks that a shard keeps ready at its cursor.
 	nearBlocksMax = 64

@@ -49,10 +49,14 @@ func (r reply) fail(err error) { r.answer(err) }
 
 // await waits for the answer. A caller that leaves early does not know what became of its command.
 func (r reply) await(ctx context.Context) error {
+	end := ctx.Done()
+	if end == nil {
+		return <-r
+	}
 	select {
 	case err := <-r:
 		return err
-	case <-ctx.Done():
+	case <-end:
 		return unconfirmed(ctx.Err())
 	}
 }
@@ -64,6 +68,7 @@ type runner struct {
 
 	mu      sync.Mutex
 	inbox   []command
+	spare   []command     // the last inbox, empty, to be filled again
 	stopped error         // why no command is taken any more; nil while they are
 	wake    chan struct{} // has room for one
 
@@ -139,8 +144,19 @@ func (r *runner) stop(reason error) {
 func (r *runner) take() (cmds []command, stopped error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	cmds, r.inbox = r.inbox, nil
+	cmds, r.inbox, r.spare = r.inbox, r.spare, nil
 	return cmds, r.stopped
+}
+
+// reuse gives back an inbox whose commands are all answered.
+func (r *runner) reuse(cmds []command) {
+	clear(cmds)
+	if cap(cmds) > spareMax {
+		return
+	}
+	r.mu.Lock()
+	r.spare = cmds[:0]
+	r.mu.Unlock()
 }
 
 // loop is the runner's goroutine.
@@ -163,6 +179,7 @@ func (r *runner) loop() {
 			return
 		}
 		if len(cmds) > 0 {
+			r.reuse(cmds)
 			r.probes = 0
 			continue // more may have come meanwhile
 		}

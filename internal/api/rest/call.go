@@ -20,6 +20,7 @@ import (
 // so whatever goes to the broker is copied out of body, and whatever goes into a header is a string of its own.
 type call struct {
 	h      *handler
+	ctx    context.Context
 	w      http.ResponseWriter
 	r      *http.Request
 	op     *operation
@@ -52,7 +53,7 @@ func (c *call) begin(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil { // as a host may have it that is no HTTP server
 		r.Body = http.NoBody
 	}
-	c.w, c.r, c.out = w, r, c.out[:0]
+	c.ctx, c.w, c.r, c.out = api.Unattended(r.Context()), w, r, c.out[:0]
 	c.id = requestID()
 	if c.h.Served != nil {
 		c.served.Began = time.Now()
@@ -92,7 +93,7 @@ func (c *call) end() {
 	clear(c.sends[:cap(c.sends)])
 	clear(c.leases[:cap(c.leases)])
 	clear(c.extends[:cap(c.extends)])
-	c.w, c.r, c.op, c.ref, c.item, c.queue, c.sent = nil, nil, nil, "", "", nil, false
+	c.ctx, c.w, c.r, c.op, c.ref, c.item, c.queue, c.sent = nil, nil, nil, nil, "", "", nil, false
 	c.key, c.reached, c.torn = "", false, false
 	c.caller, c.receive, c.served = auth.Caller{}, receiveInput{}, api.Served{}
 	c.body, c.out = keep(c.body), keep(c.out)
@@ -142,7 +143,7 @@ func (c *call) run() error {
 	return c.counted()
 }
 
-func (c *call) context() context.Context { return c.r.Context() }
+func (c *call) context() context.Context { return c.ctx }
 
 // jsonType is the header's value in every answer with a body; the server copies it and does not change it.
 var jsonType = []string{"application/json"}
