@@ -3,6 +3,7 @@
 // Command bench measures a leaselog server over its native REST API beside an empty net/http server.
 //
 //	go run ./bench                        speed, e2e and idle, about four minutes
+//	go run ./bench -run speed -workloads queues -runs 1   one workload, once
 //	go run ./bench -run depth,delayed     backlogs, about five minutes
 //	go run ./bench -run all -strict       everything; exit status 1 where a bound is missed
 //

@@ -153,3 +153,17 @@ func TestFlags(t *testing.T) {
 		t.Errorf("depth,e2e: %v", err)
 	}
 }
+
+func TestOnlySelectedWorkloads(t *testing.T) {
+	o, err := parseFlags([]string{"-workloads", "queues"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := (&bench{o: o}).speedRows("empty", "leaselog")
+	if len(rows) != 1 || !strings.HasPrefix(rows[0].What, "16 queues") {
+		t.Errorf("rows of one workload: %+v", rows)
+	}
+	if _, err := parseFlags([]string{"-workloads", "queue"}); err == nil || !strings.Contains(err.Error(), "single, batch, queues") {
+		t.Errorf("an unknown workload: %v", err)
+	}
+}

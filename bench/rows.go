@@ -28,10 +28,13 @@ const (
 func perSecond(p *phase) float64 { return p.PerSecond }
 func micros(p *phase) float64    { return p.ServerMicros }
 
-// speedRows are the rates as ratios of medians, the CPU times, and the lone sender.
+// speedRows are the rates as ratios of medians, the CPU times, and the lone sender, of the workloads that were selected.
 func (b *bench) speedRows(base, ours string) []row {
 	var rows []row
 	add := func(what, workload, phase string, least float64) {
+		if !b.o.works(workload) {
+			return
+		}
 		rows = append(rows, b.rateRow(what, key{base, workload, phase}, key{ours, workload, phase}, least))
 	}
 	c := b.o.clients
@@ -45,7 +48,10 @@ func (b *bench) speedRows(base, ours string) []row {
 	add("FIFO send by 10", fifoBatch, sending, 0)
 	add("FIFO receive by 10 + ack", fifoBatch, taking, 0)
 	rows = append(rows, b.cpuRows(base, ours)...)
-	return append(rows, b.loneRow(key{ours, lone, sending}))
+	if b.o.works(lone) {
+		rows = append(rows, b.loneRow(key{ours, lone, sending}))
+	}
+	return rows
 }
 
 // rateRow compares two throughputs. A least of 0 demands nothing.
@@ -78,7 +84,8 @@ func spread(x, y []phase) string {
 	return fmt.Sprintf(" (%.2f-%.2f)", lo, hi)
 }
 
-// cpuRows scale the bounds by what the empty server takes here, the batched one by the mean of both factors.
+// cpuRows scale the bounds by what the empty server takes for single messages here, the batched one by the mean of both
+// factors.
 func (b *bench) cpuRows(base, ours string) []row {
 	send := median(b.seen[key{base, single, sending}], micros) / emptySendMicros
 	take := median(b.seen[key{base, single, taking}], micros) / emptyTakeMicros
@@ -93,6 +100,9 @@ func (b *bench) cpuRows(base, ours string) []row {
 		{"server CPU a message sent by 10", batch, sending, batchMicrosMax, both},
 		{"server CPU a message received by 10 + ack", batch, taking, batchMicrosMax, both},
 	} {
+		if !b.o.works(single) || !b.o.works(c.workload) {
+			continue
+		}
 		x, y := b.seen[key{base, c.workload, c.phase}], b.seen[key{ours, c.workload, c.phase}]
 		r := row{What: c.what, Demand: fmt.Sprintf("<= %.0f us, here %.1f", c.most, c.most*c.factor), Verdict: noResult}
 		if len(x) > 0 && len(y) > 0 && c.factor > 0 {
