@@ -11,16 +11,25 @@ type Connection interface {
 
 type connectionKey struct{}
 
+// connected is a connection with the context of all its requests.
+type connected struct {
+	Connection
+	ctx context.Context
+}
+
 // WithConnection gives the context of a connection's requests.
 func WithConnection(ctx context.Context, c Connection) context.Context {
-	return context.WithValue(ctx, connectionKey{}, c)
+	all := &connected{Connection: c}
+	all.ctx = context.WithValue(ctx, connectionKey{}, all)
+	return all.ctx
 }
 
 // Unattended gives a context for a request that does not wait. Where a request does not learn by itself that its caller
-// leaves, there is nothing to listen for, and the context says so: it has no Done.
+// leaves, there is nothing to listen for, and this is the connection's own context, which costs the request nothing: its
+// values are those of the connection.
 func Unattended(ctx context.Context) context.Context {
-	if _, ok := ctx.Value(connectionKey{}).(Connection); ok {
-		return context.WithoutCancel(ctx)
+	if c, ok := ctx.Value(connectionKey{}).(*connected); ok {
+		return c.ctx
 	}
 	return ctx
 }
@@ -28,7 +37,7 @@ func Unattended(ctx context.Context) context.Context {
 // Attended gives a context for a request that waits: it ends when the caller leaves. end must be called before the
 // request is answered.
 func Attended(ctx context.Context) (_ context.Context, end func()) {
-	c, ok := ctx.Value(connectionKey{}).(Connection)
+	c, ok := ctx.Value(connectionKey{}).(*connected)
 	if !ok {
 		return ctx, func() {}
 	}
