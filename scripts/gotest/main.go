@@ -1,8 +1,9 @@
 // Command gotest runs `go test` and says in plain words how it went.
 //
 // Arguments are those of go test; "--" begins those of another run. Each package gets a line, each failure its whole
-// output, and the last line counts all tests of all runs, subtests too: "12 passed, 0 failed". It exits with 1 when
-// anything failed, did not build, or when no test ran at all, so that an empty run is never taken for a good one.
+// output, the slowest tests are named, and the last line counts all tests of all runs, subtests too: "12 passed, 0
+// failed". It exits with 1 when anything failed, did not build, or when no test ran at all, so that an empty run is never
+// taken for a good one.
 package main
 
 import (

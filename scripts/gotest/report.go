@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ type report struct {
 	builds                  map[string]*strings.Builder // compiler output by import path
 	tests                   map[string]int              // tests that ended, by package
 	failures                map[string]int              // tests that failed, by package
+	times                   map[key]float64             // seconds that each took which is no subtest
 }
 
 func newReport(w io.Writer) *report {
@@ -42,6 +44,7 @@ func newReport(w io.Writer) *report {
 		builds:   map[string]*strings.Builder{},
 		tests:    map[string]int{},
 		failures: map[string]int{},
+		times:    map[key]float64{},
 	}
 }
 
@@ -66,6 +69,9 @@ func (r *report) line(b []byte) {
 			return
 		}
 		r.testEnded(k, e.Action)
+		if !strings.Contains(e.Test, "/") {
+			r.times[k] += e.Elapsed
+		}
 	}
 }
 
@@ -141,8 +147,28 @@ func (r *report) broken(why string) {
 	fmt.Fprintf(r.w, "\n%s\n", why)
 }
 
+const (
+	slowest   = 15 // tests are named
+	slowStart = 2  // seconds, from which on a test is worth a word
+)
+
+// slow names the tests that took longest, since nobody looks for them until all of them together are too slow.
+func (r *report) slow() {
+	all := slices.SortedFunc(maps.Keys(r.times), func(a, b key) int { return cmp.Compare(r.times[b], r.times[a]) })
+	for i, k := range all[:min(len(all), slowest)] {
+		if r.times[k] < slowStart {
+			return
+		}
+		if i == 0 {
+			fmt.Fprintln(r.w, "\nslowest tests")
+		}
+		fmt.Fprintf(r.w, "%6.1fs  %s  %s\n", r.times[k], k.pkg, k.test)
+	}
+}
+
 // close prints the count as the last line, alone, and tells whether the run was good.
 func (r *report) close() bool {
+	r.slow()
 	ran := r.passed+r.failed > 0
 	if !ran {
 		fmt.Fprintln(r.w, "\nno test ran: name packages that have tests, or a -run that matches some")

@@ -70,6 +70,20 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+// TestSlow holds that the slowest tests are named, the slowest first, and neither the quick ones nor subtests.
+func TestSlow(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	for name, seconds := range map[string]float64{"TestA": 3, "TestB": 70.25, "TestB/sub": 70, "TestC": 0.1} {
+		text, _ := json.Marshal(event{Action: "pass", Package: "p", Test: name, Elapsed: seconds})
+		r.line(text)
+	}
+	r.close()
+	if want := "\nslowest tests\n  70.2s  p  TestB\n   3.0s  p  TestA\n4 passed, 0 failed\n"; out.String() != want {
+		t.Errorf("it says\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestSplit(t *testing.T) {
 	if got := split([]string{"-race", "./...", "--", "./sim"}); len(got) != 2 || len(got[0]) != 2 || got[1][0] != "./sim" {
 		t.Errorf("split gives %q", got)
