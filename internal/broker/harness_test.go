@@ -30,6 +30,15 @@ type kind struct {
 
 var kinds = []kind{{"standard", false, 1}, {"standard over 3 shards", false, 3}, {"fifo", true, 1}}
 
+// fewerKinds are all kinds, and under -short the one with the most shards: the race detector makes everything six times
+// as slow, and finds no more in the others.
+func fewerKinds() []kind {
+	if testing.Short() {
+		return kinds[1:2]
+	}
+	return kinds
+}
+
 // world is a log that can be made to fail, and brokers on it, in the virtual time of a synctest bubble.
 type world struct {
 	t       testing.TB

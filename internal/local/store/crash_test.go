@@ -179,7 +179,11 @@ func TestPowerCut(t *testing.T) {
 	defer s.Close()
 	all := startSenders(t, s, 4)
 	defer all.finish()
-	for range 15 {
+	cuts := 15
+	if testing.Short() {
+		cuts = 3
+	}
+	for range cuts {
 		before := all.total.Load()
 		eventually(t, "some commits", func() bool { return all.total.Load() > before+100 })
 		all.mu.Lock()
