@@ -32,8 +32,7 @@ build: ## Build bin/leaselog
 
 .PHONY: test
 test: need lint ## Set up and run every test there is
-	$(gotest) -vet=off -count=1 -timeout 20m ./internal/sim # one goroutine at a time: no races to detect, at a tenth of the speed
-	$(gotest) -race -vet=off -count=1 -timeout 45m $$(go list ./... | grep -v /internal/sim$$)
+	scripts/test.sh
 
 .PHONY: check
 check: lint ## The quick loop: format, vet, staticcheck, unit tests with the race detector
