@@ -56,8 +56,9 @@ var (
 )
 
 func newGroup(ctx context.Context, r *runner, cmds []command) *group {
-	g := &group{runner: r, ctx: ctx, cmds: cmds, decided: make([]command, 0, len(cmds)), errs: make([]error, 0, len(cmds)), now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
+	g := &group{runner: r, ctx: ctx, cmds: cmds, now: r.b.Now(), at: r.at(), start: r.sender.Tail, senderMark: r.sender.Mark(),
 		ledgerMark: r.ledger.Mark(), parkedBefore: slices.Clip(r.parked)}
+	g.decided, g.errs = make([]command, 0, len(cmds)), make([]error, 0, len(cmds))
 	if !r.b.Exclusive { // a commit that loses is nothing rare, and blocks that were read are paid for
 		g.nearBefore = r.blocks.mark()
 	}

@@ -165,7 +165,9 @@ func (h *Host) Address() string { return h.listener.Addr().String() }
 // store is closed.
 func (h *Host) Run(ctx context.Context) error {
 	h.memory = newMemory()
-	addProcessors()
+	if h.Disk != nil {
+		addProcessors()
+	}
 	work, stop := context.WithCancel(context.Background())
 	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
 	h.chores.Go(func() { h.every(work, sweepEvery, h.sweep) })

@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"runtime"
+	"sync"
 )
 
 // spareProcessors stand in for those that wait for the disk. Go's scheduler notices only after 20 µs to 10 ms that a
@@ -11,9 +12,14 @@ import (
 // two more change nothing.
 const spareProcessors = 2
 
-// addProcessors lets more threads run at a time than there are cores, unless the environment says how many.
-func addProcessors() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcessors)
+// addProcessors lets more threads run at a time than there are cores. It does so once in a process, however many servers
+// run in it.
+var addProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(processors(runtime.GOMAXPROCS(0))) })
+
+// processors is how many there should be where Go has taken so many, unless the environment says it.
+func processors(have int) int {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return have
 	}
+	return have + spareProcessors
 }
