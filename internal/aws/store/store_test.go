@@ -137,9 +137,6 @@ func TestLog(t *testing.T) {
 
 // TestLogOnLocalStack runs it through LocalStack, which reads and writes DynamoDB's protocol in its own way.
 func TestLogOnLocalStack(t *testing.T) {
-	if testing.Short() {
-		return // the store does the same as in TestLog, and LocalStack takes minutes
-	}
 	fewer(t)
 	d := database{storetest.At(awstest.New(t, awstest.Config{}).Endpoint)}
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
@@ -155,9 +152,6 @@ func fewer(t *testing.T) {
 
 // TestLogUnderFaults runs it with every fault that a caller can meet.
 func TestLogUnderFaults(t *testing.T) {
-	if testing.Short() {
-		return // the store does the same as in TestLog: what fails is around it
-	}
 	fewer(t)
 	d := startDatabase(t)
 	eventlogtest.RunUnderFaults(t, func(t *testing.T) eventlog.Log { return newApart(d.open(t)) })
