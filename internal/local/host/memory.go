@@ -17,24 +17,39 @@ const (
 // memory sets the collector up, unless the environment has.
 type memory struct {
 	limited bool
-	live    []metrics.Sample
+	samples []metrics.Sample
 }
 
 func newMemory() *memory {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	m := &memory{limited: os.Getenv("GOMEMLIMIT") == "", live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	m := &memory{limited: os.Getenv("GOMEMLIMIT") == ""}
+	for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
+		"/memory/classes/heap/free:bytes", "/memory/classes/heap/objects:bytes"} {
+		m.samples = append(m.samples, metrics.Sample{Name: name})
+	}
 	m.adjust()
 	return m
 }
 
-// adjust lets the soft limit follow what is alive: a limit close to it would make the collector run all the time.
+// adjust lets the soft limit follow what the program needs.
 func (m *memory) adjust() {
 	if !m.limited {
 		return
 	}
-	metrics.Read(m.live)
-	live := int64(m.live[0].Value.Uint64())
-	debug.SetMemoryLimit(max(heapFloor, live+live*3/10))
+	metrics.Read(m.samples)
+	var b [5]int64
+	for i := range b {
+		b[i] = int64(m.samples[i].Value.Uint64())
+	}
+	live, total, released, free, objects := b[0], b[1], b[2], b[3], b[4]
+	debug.SetMemoryLimit(memoryLimit(live, total-released-free-objects))
+}
+
+// memoryLimit is the soft limit for so many bytes of live objects, and so many that the runtime has beside objects and
+// cannot give away: room in spans that are partly used, stacks, tables. The limit is on all of it, so what is beside must
+// not take the room that objects need, or the collector would run all the time.
+func memoryLimit(live, beside int64) int64 {
+	return max(heapFloor, live+live*3/10+beside)
 }
