@@ -239,7 +239,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// damages gives for each what may be lost; 0 also allows a refusal.
+// damages gives for each what may be lost; 0 also allows a refusal. What is done to the end of a log is done to what was
+// written of it.
 var damages = map[string]func(t *testing.T, dir string) (lossMax int){
 	"none":          func(t *testing.T, dir string) int { return 0 },
 	"cut 1":         func(t *testing.T, dir string) int { cut(t, newest(t, dir, "*.log"), 1); return 1 },
@@ -301,18 +302,22 @@ func newest(t *testing.T, dir, pattern string) string {
 
 func cut(t *testing.T, name string, n int64) {
 	t.Helper()
-	if err := os.Truncate(name, max(0, size(t, name)-n)); err != nil {
+	if err := os.Truncate(name, max(0, written(t, name)-n)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func size(t *testing.T, name string) int64 {
+// written gives where the part of a file ends that is not filled ahead.
+func written(t *testing.T, name string) int64 {
 	t.Helper()
-	info, err := os.Stat(name)
+	content, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return info.Size()
+	for len(content) > 0 && content[len(content)-1] == logFill {
+		content = content[:len(content)-1]
+	}
+	return int64(len(content))
 }
 
 func appendRandom(t *testing.T, name string, n int) {
@@ -321,17 +326,17 @@ func appendRandom(t *testing.T, name string, n int) {
 	for i := range junk {
 		junk[i] = byte(rand.Uint32())
 	}
-	change(t, name, size(t, name), junk)
+	change(t, name, written(t, name), junk)
 }
 
 func zeroEnd(t *testing.T, name string, n int64) {
 	t.Helper()
-	change(t, name, max(0, size(t, name)-n), make([]byte, min(n, size(t, name))))
+	change(t, name, max(0, written(t, name)-n), make([]byte, min(n, written(t, name))))
 }
 
 func flip(t *testing.T, name string) {
 	t.Helper()
-	change(t, name, size(t, name)/2, []byte(hex.EncodeToString([]byte("flip"))))
+	change(t, name, written(t, name)/2, []byte(hex.EncodeToString([]byte("flip"))))
 }
 
 func change(t *testing.T, name string, at int64, content []byte) {

@@ -181,21 +181,6 @@ func (s *Store) checkLogs() error {
 	return nil
 }
 
-// tornAt reads a log to its end, and reports whether and where that is inside a record.
-func tornAt(log wal.LogicalLog) (at int64, torn bool) {
-	r := log.OpenForRead()
-	defer r.Close()
-	for {
-		record, offset, err := r.NextRecord()
-		if err == nil {
-			_, err = io.Copy(io.Discard, record)
-		}
-		if err != nil {
-			return offset.Physical, err != io.EOF
-		}
-	}
-}
-
 // explainOpen says in one sentence why the database does not open.
 func (s *Store) explainOpen(err error) error {
 	if pebble.IsCorruptionError(err) || errors.Is(err, pebble.ErrDBDoesNotExist) || oserror.IsNotExist(err) {

@@ -77,6 +77,14 @@ func (w *faultyFile) Write(p []byte) (int, error) {
 	return w.File.Write(p)
 }
 
+func (w *faultyFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := w.fs.check("write", w.name); err != nil {
+		n, _ := w.File.WriteAt(p[:len(p)/2], off)
+		return n, err
+	}
+	return w.File.WriteAt(p, off)
+}
+
 func (w *faultyFile) Sync() error {
 	if err := w.fs.check("sync", w.name); err != nil {
 		return err

@@ -70,17 +70,29 @@ func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f.enter()
 	file, err := f.FS.Create(name, c)
 	f.leave(err)
-	if isLog(name) {
-		f.removeOldLogs()
+	if !isLog(name) {
+		return f.file(file, err)
 	}
-	return f.file(file, err)
+	f.removeOldLogs()
+	return f.log(file)
 }
 
 func (f *fence) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f.enter()
 	file, err := f.FS.ReuseForWrite(oldname, newname, c)
 	f.leave(err)
-	return f.file(file, err)
+	if !isLog(newname) {
+		return f.file(file, err)
+	}
+	return f.log(file)
+}
+
+func (f *fence) log(file vfs.File) (vfs.File, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return &logFile{fencedFile: fencedFile{File: file, fence: f}, size: info.Size()}, nil
 }
 
 func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
