@@ -109,6 +109,9 @@ func (o *options) check() error {
 			return fmt.Errorf("-workloads takes %s, not %q", strings.Join(names, ", "), w)
 		}
 	}
+	if o.workloads != "" && !o.selects("speed") {
+		return fmt.Errorf("-workloads is for -run speed, not for %s", o.run)
+	}
 	if o.size < headerBytes || o.size > sizeMax {
 		return fmt.Errorf("-size must be %d to %d, not %d", headerBytes, sizeMax, o.size)
 	}

@@ -166,4 +166,7 @@ func TestOnlySelectedWorkloads(t *testing.T) {
 	if _, err := parseFlags([]string{"-workloads", "queue"}); err == nil || !strings.Contains(err.Error(), "single, batch, queues") {
 		t.Errorf("an unknown workload: %v", err)
 	}
+	if _, err := parseFlags([]string{"-run", "idle", "-workloads", "queues"}); err == nil || !strings.Contains(err.Error(), "for -run speed") {
+		t.Errorf("workloads without speed: %v", err)
+	}
 }

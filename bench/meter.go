@@ -81,6 +81,18 @@ func (p *phase) print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
+// settle waits until a server does nothing of its own, at most ten seconds.
+func settle(s *server) {
+	const look, work = 100 * time.Millisecond, 2 * time.Millisecond
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		before := sample(s.pid)
+		time.Sleep(look)
+		if sample(s.pid).server-before.server < work {
+			return
+		}
+	}
+}
+
 // failures keeps the first few errors of many workers, and their number.
 type failures struct {
 	mu    sync.Mutex

@@ -159,8 +159,10 @@ func (l *load) cycle(m *meter, c *conn, w, n int) {
 	}
 }
 
-// loneSender is one client alone, beside what the disk needs for a synced append of the same size at the same time.
+// loneSender is one client alone, beside what the disk needs for a synced append of the same size at the same time. A
+// fraction of a second says nothing while the server still works off what the workload before has left.
 func (b *bench) loneSender(s *server) ([]phase, error) {
+	settle(s)
 	l, err := newLoad(s, 1, b.o.lone, 0, b.o.size)
 	if err != nil {
 		return nil, err
