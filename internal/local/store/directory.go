@@ -17,7 +17,7 @@ import (
 const (
 	markerName   = "LEASELOG"
 	markerTemp   = "LEASELOG.new"
-	markerFormat = "leaselog store, format 1\n"
+	markerFormat = "leaselog store, format 2\n"
 	markerBegun  = markerFormat + "begun\n"
 	lockName     = "LOCK"
 )

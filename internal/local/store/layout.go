@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/leaselog/leaselog/internal/eventlog"
 )
@@ -13,7 +14,8 @@ const (
 	kindClaim    = 'c' // key → claim
 	kindDrop     = 'd' // stream, from → to of a dropped range
 	kindEntry    = 'e' // stream, seq → entry
-	kindSnapshot = 's' // stream, seq → folded state
+	kindPiece    = 'p' // stream, seq, writing, number → a piece of a snapshot
+	kindSnapshot = 's' // stream, seq → head of a snapshot
 	kindLapse    = 'u' // until, key → nothing: the order in which claims lapse
 	kindView     = 'v' // key → view
 )
@@ -140,4 +142,35 @@ func parseClaim(key string, p []byte) (eventlog.Claim, error) {
 	}
 	copy(c.Writer[:], p[1:17])
 	return c, nil
+}
+
+// snapshotHead tells what a snapshot's pieces are: those of one writing, in the order of their numbers.
+type snapshotHead struct {
+	writing [8]byte // random
+	bytes   int     // of all pieces
+}
+
+const headBytes = 1 + 8 + 8
+
+func (n snapshotHead) pack() []byte {
+	p := append(make([]byte, 0, headBytes), layoutVersion)
+	return binary.BigEndian.AppendUint64(append(p, n.writing[:]...), uint64(n.bytes))
+}
+
+func parseHead(p []byte) (n snapshotHead, err error) {
+	if len(p) != headBytes || p[0] != layoutVersion || binary.BigEndian.Uint64(p[9:]) > math.MaxInt32 {
+		return n, fmt.Errorf("%w: its head does not decode", eventlog.ErrCorrupt)
+	}
+	copy(n.writing[:], p[1:9])
+	n.bytes = int(binary.BigEndian.Uint64(p[9:]))
+	return n, nil
+}
+
+func pieceKey(s eventlog.Stream, seq eventlog.Seq, writing [8]byte, number uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(streamKey(nil, kindPiece, s, seq), writing[:]...), number)
+}
+
+// pieceBounds are bounds around the pieces of one writing.
+func pieceBounds(s eventlog.Stream, seq eventlog.Seq, writing [8]byte) (lower, upper []byte) {
+	return pieceKey(s, seq, writing, 0), append(pieceKey(s, seq, writing, math.MaxUint32), 0)
 }

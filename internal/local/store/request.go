@@ -57,16 +57,6 @@ func commitBytes(c *eventlog.Commit) int {
 	return n
 }
 
-// PutSnapshot implements [eventlog.Log].
-func (s *Store) PutSnapshot(ctx context.Context, stream eventlog.Stream, snap eventlog.Snapshot) error {
-	return s.submitAlone(ctx, func(c *committer) error { return c.putSnapshot(stream, snap) })
-}
-
-// Drop implements [eventlog.Log].
-func (s *Store) Drop(ctx context.Context, stream eventlog.Stream, from, to eventlog.Seq) error {
-	return s.submitAlone(ctx, func(c *committer) error { return c.drop(stream, from, to) })
-}
-
 func (s *Store) submitAlone(ctx context.Context, f func(*committer) error) error {
 	r := requests.Get().(*request)
 	r.alone = f

@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -25,7 +29,14 @@ func (s *Store) Snapshot(ctx context.Context, stream eventlog.Stream, seq eventl
 // snapshot gives the newest one at or before seq. It may be one that is not on the disk yet: it says nothing that
 // the entries, which are, do not say.
 func (i *instance) snapshot(s eventlog.Stream, seq eventlog.Seq) (snap eventlog.Snapshot, ok bool, err error) {
-	it, err := i.iter(kindSnapshot, s)
+	now := i.db.NewSnapshot() // of the database: the pieces are those of the head that is found
+	defer func() {
+		if closing := now.Close(); err == nil {
+			err = closing
+		}
+	}()
+	lower, upper := streamBounds(kindSnapshot, s)
+	it, err := now.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return eventlog.Snapshot{}, false, err
 	}
@@ -37,7 +48,37 @@ func (i *instance) snapshot(s eventlog.Stream, seq eventlog.Seq) (snap eventlog.
 	if err != nil {
 		return eventlog.Snapshot{}, false, err
 	}
-	return eventlog.Snapshot{Seq: seqOfKey(it.Key()), Data: append([]byte(nil), value...)}, true, nil
+	snap, err = joinSnapshot(now, s, seqOfKey(it.Key()), value)
+	return snap, err == nil, err
+}
+
+// joinSnapshot gives a snapshot by its head.
+func joinSnapshot(r pebble.Reader, s eventlog.Stream, seq eventlog.Seq, head []byte) (snap eventlog.Snapshot, err error) {
+	n, err := parseHead(head)
+	if err != nil {
+		return eventlog.Snapshot{}, fmt.Errorf("the snapshot of stream %s at %d: %w", s, seq, err)
+	}
+	lower, upper := pieceBounds(s, seq, n.writing)
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return eventlog.Snapshot{}, err
+	}
+	defer closeIter(it, &err)
+	snap = eventlog.Snapshot{Seq: seq, Data: make([]byte, 0, n.bytes)}
+	for ok := it.First(); ok; ok = it.Next() {
+		piece, err := it.ValueAndErr()
+		if err != nil {
+			return eventlog.Snapshot{}, err
+		}
+		snap.Data = append(snap.Data, piece...)
+	}
+	if err := it.Error(); err != nil {
+		return eventlog.Snapshot{}, err
+	}
+	if len(snap.Data) != n.bytes {
+		return eventlog.Snapshot{}, fmt.Errorf("%w: the snapshot of stream %s at %d has %d of %d bytes", eventlog.ErrCorrupt, s, seq, len(snap.Data), n.bytes)
+	}
+	return snap, nil
 }
 
 // iter iterates over a stream's keys of one kind.
@@ -51,8 +92,83 @@ func seekAtOrBefore(it *pebble.Iterator, key []byte) bool {
 	return it.SeekLT(append(key, 0))
 }
 
-func (c *committer) putSnapshot(s eventlog.Stream, snap eventlog.Snapshot) error {
-	return c.batch.Set(streamKey(nil, kindSnapshot, s, snap.Seq), snap.Data, nil)
+// A snapshot may have many megabytes: the state of a FIFO queue has all that it remembers for deduplication. As one value it
+// would be loaded whole by every search that ends beside it, and held in memory by every compaction; as one batch it would
+// hold up all commits. So it is written in pieces, a few to a batch, and counts when its head is there.
+const (
+	pieceBytes       = 64 << 10
+	pieceBytesAtOnce = 16 * pieceBytes
+)
+
+// PutSnapshot implements [eventlog.Log].
+func (s *Store) PutSnapshot(ctx context.Context, stream eventlog.Stream, snap eventlog.Snapshot) error {
+	if err := s.rewrite(ctx); err != nil {
+		return err
+	}
+	defer s.rewritten()
+	n := snapshotHead{bytes: len(snap.Data)}
+	rand.Read(n.writing[:])
+	number := uint32(0)
+	for some := range slices.Chunk(snap.Data, pieceBytesAtOnce) {
+		first := number
+		err := s.submitAlone(ctx, func(c *committer) error {
+			number := first
+			for piece := range slices.Chunk(some, pieceBytes) {
+				if err := c.batch.Set(pieceKey(stream, snap.Seq, n.writing, number), piece, nil); err != nil {
+					return err
+				}
+				number++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		number += uint32((len(some) + pieceBytes - 1) / pieceBytes)
+	}
+	return s.submitAlone(ctx, func(c *committer) error { return c.putHead(stream, snap.Seq, n) })
+}
+
+// Drop implements [eventlog.Log].
+func (s *Store) Drop(ctx context.Context, stream eventlog.Stream, from, to eventlog.Seq) error {
+	if err := s.rewrite(ctx); err != nil {
+		return err
+	}
+	defer s.rewritten()
+	return s.submitAlone(ctx, func(c *committer) error { return c.drop(stream, from, to) })
+}
+
+// rewrite waits for the right to write or drop snapshots: a drop forgets pieces that have no head.
+func (s *Store) rewrite(ctx context.Context) error {
+	select {
+	case s.rewriting <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &eventlog.Refused{Cause: ctx.Err()}
+	}
+}
+
+func (s *Store) rewritten() { <-s.rewriting }
+
+// putHead makes a snapshot count whose pieces are there, in the place of one that stood at the same Seq.
+func (c *committer) putHead(s eventlog.Stream, seq eventlog.Seq, n snapshotHead) error {
+	key := streamKey(nil, kindSnapshot, s, seq)
+	old, closer, err := c.inst.db.Get(key)
+	if err == nil {
+		before, parsing := parseHead(old)
+		if err := closer.Close(); err != nil {
+			return err
+		}
+		if parsing == nil {
+			lower, upper := pieceBounds(s, seq, before.writing)
+			if err := c.batch.DeleteRange(lower, upper, nil); err != nil {
+				return err
+			}
+		}
+	} else if !errors.Is(err, pebble.ErrNotFound) {
+		return err
+	}
+	return c.batch.Set(key, n.pack(), nil)
 }
 
 // dropSnapshots forgets, in the batch, the snapshots at or before the first entry that is left, apart from the newest
@@ -66,11 +182,16 @@ func (c *committer) dropSnapshots(s eventlog.Stream, first eventlog.Seq) (err er
 	if !it.Last() {
 		return it.Error()
 	}
-	newest := seqOfKey(it.Key())
+	newest, gone := seqOfKey(it.Key()), false
 	for ok := it.First(); ok && seqOfKey(it.Key()) <= first && seqOfKey(it.Key()) < newest; ok = it.Next() {
 		if err := c.batch.Delete(it.Key(), nil); err != nil {
 			return err
 		}
+		gone = true
 	}
-	return it.Error()
+	if err := it.Error(); err != nil || !gone {
+		return err
+	}
+	// The iterator stands at the first that is left. Pieces without a head are what a crash has left.
+	return c.batch.DeleteRange(streamKey(nil, kindPiece, s, 0), streamKey(nil, kindPiece, s, seqOfKey(it.Key())), nil)
 }

@@ -64,6 +64,8 @@ type Store struct {
 	workers  sync.WaitGroup
 	failures failures
 
+	rewriting chan struct{} // has room for whoever writes or drops snapshots
+
 	mu      sync.Mutex
 	closed  bool
 	failure error      // why writes are refused; nil while they are taken
@@ -98,7 +100,7 @@ func newStore(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		dir: cfg.Dir, fs: cfg.FS, logger: cfg.Logger, now: cfg.Now, synced: cfg.Synced,
-		quit: make(chan struct{}), failures: defaultFailures,
+		quit: make(chan struct{}), failures: defaultFailures, rewriting: make(chan struct{}, 1),
 	}
 	if s.fs == nil {
 		s.fs = vfs.Default
