@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -147,23 +148,38 @@ type step struct {
 // stepsMax bounds the edges of a view, at some 6 bytes each. Where there are more the buckets are wider.
 const stepsMax = 20_000
 
-// coarsen puts changes into buckets: of a second, unless that gives too many of them.
-func (s steps) coarsen() steps {
-	for _, w := range []events.Instant{second, 10 * second, aMinute, tenMin, hour} {
-		out := slices.Clone(s)
-		for i := range out {
-			out[i].edge = upTo(out[i].edge, w)
-		}
-		if out = out.merged(); len(out) <= stepsMax || w == hour {
-			return out
-		}
-	}
-	return nil
+// course is what changes in each second, so that many changes in one take no more room than one.
+type course map[events.Instant]step
+
+func (c course) change(x step) {
+	x.edge = upTo(x.edge, second)
+	sum := c[x.edge]
+	sum.edge = x.edge
+	sum.add(x)
+	c[x.edge] = sum
 }
 
-// merged sorts by edge and adds up what has the same one.
-func (s steps) merged() (out steps) {
-	slices.SortFunc(s, func(a, b step) int { return int(a.edge - b.edge) })
+// steps gives the changes in buckets of a second, unless that gives too many of them.
+func (c course) steps() steps {
+	s := make(steps, 0, len(c))
+	for _, x := range c {
+		s = append(s, x)
+	}
+	slices.SortFunc(s, func(a, b step) int { return cmp.Compare(a.edge, b.edge) })
+	for _, w := range []events.Instant{second, 10 * second, aMinute, tenMin, hour} {
+		for i := range s {
+			s[i].edge = upTo(s[i].edge, w)
+		}
+		if s = s.merged(); len(s) <= stepsMax {
+			break
+		}
+	}
+	return s
+}
+
+// merged adds up what has the same edge, and leaves out what changes nothing.
+func (s steps) merged() steps {
+	out := s[:0]
 	for _, x := range s {
 		if n := len(out); n > 0 && out[n-1].edge == x.edge {
 			out[n-1].add(x)

@@ -139,45 +139,50 @@ func (d *depthFold) View(look Look) ([]byte, error) {
 }
 
 // pending gives the course of the messages that were looked at, from nothing on, and those that wait longest.
-func (d *depthFold) pending(from events.Instant) (all steps, waiting []Waiting) {
+func (d *depthFold) pending(from events.Instant) (_ steps, waiting []Waiting) {
+	all := course{}
 	d.ledger.Pending(0, func(m *queue.Message) bool {
 		leaves := d.ledger.LeavesAt(m)
 		ends := m.Visible // of the lease or the delay
 		if m.Leased {
-			all = append(all, step{inFlight: 1}, step{edge: ends, inFlight: -1})
+			all.change(step{inFlight: 1})
+			all.change(step{edge: ends, inFlight: -1})
 		} else {
 			ends = min(ends, leaves)
-			all = append(all, step{delayed: 1}, step{edge: ends, delayed: -1})
+			all.change(step{delayed: 1})
+			all.change(step{edge: ends, delayed: -1})
 		}
 		if leaves <= m.Visible {
 			return true
 		}
-		all = append(all, step{edge: m.Visible, available: 1})
+		all.change(step{edge: m.Visible, available: 1})
 		if leaves < events.Never {
-			all = append(all, step{edge: leaves, available: -1})
+			all.change(step{edge: leaves, available: -1})
 		}
 		if waiting = append(waiting, Waiting{m.Visible, leaves, m.Info.Retained, m.Position}); len(waiting) > 1_000 {
 			waiting = longest(waiting, from)
 		}
 		return true
 	})
-	return all.coarsen(), waiting
+	return all.steps(), waiting
 }
 
 // delayed gives the course of the messages ahead that are not due, from nothing on, and those that will wait first.
-func (d *depthFold) delayed() (all steps, waiting []Waiting) {
+func (d *depthFold) delayed() (_ steps, waiting []Waiting) {
+	all := course{}
 	d.sender.NotDue(func(p events.Position, due, sent events.Instant) bool {
 		if p < d.ledger.Cursor {
 			return true
 		}
 		leaves := sent.Add(d.ledger.Settings.RetentionSeconds)
-		all = append(all, step{delayed: 1}, step{edge: min(due, leaves), delayed: -1})
+		all.change(step{delayed: 1})
+		all.change(step{edge: min(due, leaves), delayed: -1})
 		if leaves > due && len(waiting) < waitingMax {
 			waiting = append(waiting, Waiting{due, leaves, sent, p})
 		}
 		return true
 	})
-	return all.coarsen(), waiting
+	return all.steps(), waiting
 }
 
 // first finds the message ahead that waits longest: in the first block that holds one without a delay. Of several there

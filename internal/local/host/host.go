@@ -46,7 +46,6 @@ type Config struct {
 type Host struct {
 	Config
 	*Backing
-	memory   *memory
 	listener net.Listener
 	server   *http.Server
 	watch    *watch.Watch
@@ -164,12 +163,12 @@ func (h *Host) Address() string { return h.listener.Addr().String() }
 // Run serves until ctx ends. Then waiting polls are answered with nothing, commands that run are finished, and the
 // store is closed.
 func (h *Host) Run(ctx context.Context) error {
-	h.memory = newMemory()
+	tuneCollector()
 	if h.Disk != nil {
 		addProcessors()
 	}
 	work, stop := context.WithCancel(context.Background())
-	h.chores.Go(func() { h.every(work, tickEvery, h.tick) })
+	h.chores.Go(func() { h.every(work, tickEvery, h.Tick) })
 	h.chores.Go(func() { h.every(work, sweepEvery, h.sweep) })
 	h.chores.Go(func() { h.every(work, movesEvery, h.moves) })
 	if h.Follow != nil {
@@ -259,9 +258,4 @@ func (h *Host) moves(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (h *Host) tick(ctx context.Context) error {
-	h.memory.adjust()
-	return h.Tick(ctx)
 }

@@ -2,8 +2,10 @@ package host
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 )
 
 // What the server allocates is mostly short-lived, so the collector may run rarely; but a program on a laptop should
@@ -12,32 +14,38 @@ import (
 const (
 	gcPercent = 300
 	heapFloor = 144 << 20
+	// headroom is what may be allocated at least between two collections.
+	headroom = 48 << 20
 )
 
-// memory sets the collector up, unless the environment has.
-type memory struct {
-	limited bool
-	samples []metrics.Sample
-}
-
-func newMemory() *memory {
+// tuneCollector sets the collector of this process up, unless the environment has.
+var tuneCollector = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	m := &memory{limited: os.Getenv("GOMEMLIMIT") == ""}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		newMemory().follow()
+	}
+})
+
+// memory reads what the runtime has.
+type memory struct{ samples []metrics.Sample }
+
+func newMemory() *memory {
+	m := &memory{}
 	for _, name := range []string{"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/objects:bytes"} {
 		m.samples = append(m.samples, metrics.Sample{Name: name})
 	}
-	m.adjust()
 	return m
 }
 
-// adjust lets the soft limit follow what the program needs.
-func (m *memory) adjust() {
-	if !m.limited {
-		return
-	}
+// collected is found dead by the next collection.
+type collected struct{ _ *collected }
+
+// follow lets the soft limit follow what the program needs: now and after every collection. Later would be too late,
+// since what is alive can double between two looks, and then one collection follows on the other.
+func (m *memory) follow() {
 	metrics.Read(m.samples)
 	var b [5]int64
 	for i := range b {
@@ -45,11 +53,12 @@ func (m *memory) adjust() {
 	}
 	live, total, released, free, objects := b[0], b[1], b[2], b[3], b[4]
 	debug.SetMemoryLimit(memoryLimit(live, total-released-free-objects))
+	runtime.AddCleanup(new(collected), (*memory).follow, m)
 }
 
 // memoryLimit is the soft limit for so many bytes of live objects, and so many that the runtime has beside objects and
 // cannot give away: room in spans that are partly used, stacks, tables. The limit is on all of it, so what is beside must
 // not take the room that objects need, or the collector would run all the time.
 func memoryLimit(live, beside int64) int64 {
-	return max(heapFloor, live+live*3/10+beside)
+	return max(heapFloor, live+max(headroom, live*3/10)+beside)
 }
