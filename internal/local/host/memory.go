@@ -58,7 +58,9 @@ func (m *memory) follow() {
 
 // memoryLimit is the soft limit for so many bytes of live objects, and so many that the runtime has beside objects and
 // cannot give away: room in spans that are partly used, stacks, tables. The limit is on all of it, so what is beside must
-// not take the room that objects need, or the collector would run all the time.
+// not take the room that objects need, or the collector would run all the time. More of it than of what is in use is no
+// reason to grow.
 func memoryLimit(live, beside int64) int64 {
-	return max(heapFloor, live+max(headroom, live*3/10)+beside)
+	need := live + max(headroom, live*3/10)
+	return max(heapFloor, need+min(beside, need))
 }

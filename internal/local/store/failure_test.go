@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,13 @@ func (w *faultyFile) WriteAt(p []byte, off int64) (int, error) {
 		return n, err
 	}
 	return w.File.WriteAt(p, off)
+}
+
+func (w *faultyFile) Stat() (vfs.FileInfo, error) {
+	if err := w.fs.check("stat", w.name); err != nil {
+		return nil, err
+	}
+	return w.File.Stat()
 }
 
 func (w *faultyFile) Sync() error {
@@ -257,6 +265,7 @@ func TestDiskFails(t *testing.T) {
 		{"log sync", "sync", ".log"},
 		{"log create", "create", ".log"},
 		{"log close", "close", ".log"},
+		{"log stat", "stat", ".log"},
 		{"table create", "create", ".sst"},
 		{"table write", "write", ".sst"},
 		{"table sync", "sync", ".sst"},
@@ -281,9 +290,14 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
+// state is a snapshot of several pieces.
+var state = bytes.Repeat([]byte("state"), pieceBytes)
+
 func testDiskFails(t *testing.T, rule func(op, base string) error, errno syscall.Errno) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	s := openImpatient(t, fs)
+	fill(t, s, "a", 0, 3)
+	putSnapshot(t, s, 2, state)
 	all := startSenders(t, s, 8)
 	for range 2 {
 		all.progress(20)
@@ -339,6 +353,10 @@ func (a *senders) checkReads(s *Store) {
 	}
 	if _, err := s.Claims(a.t.Context(), "k/", "", 100); err != nil {
 		a.t.Fatal(err)
+	}
+	checkSnapshot(a.t, s, 9, 2, state)
+	if s.Size() == 0 {
+		a.t.Error("the failed store has no size")
 	}
 }
 

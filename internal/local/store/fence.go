@@ -74,7 +74,7 @@ func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 		return f.file(file, err)
 	}
 	f.removeOldLogs()
-	return f.log(file)
+	return &logFile{fencedFile: fencedFile{File: file, fence: f}}, nil
 }
 
 func (f *fence) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -84,15 +84,9 @@ func (f *fence) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) 
 	if !isLog(newname) {
 		return f.file(file, err)
 	}
-	return f.log(file)
-}
-
-func (f *fence) log(file vfs.File) (vfs.File, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return &logFile{fencedFile: fencedFile{File: file, fence: f}, size: info.Size()}, nil
+	fenced := fencedFile{File: file, fence: f}
+	info, _ := fenced.Stat()
+	return &logFile{fencedFile: fenced, size: info.Size()}, nil
 }
 
 func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
@@ -201,6 +195,14 @@ func (w *fencedFile) Preallocate(offset, length int64) error {
 	}
 	w.fence.leave(err)
 	return err
+}
+
+// Stat is no write, but Pebble asks for a log's size in the middle of a rotation.
+func (w *fencedFile) Stat() (vfs.FileInfo, error) {
+	w.fence.enter()
+	info, err := w.File.Stat()
+	w.fence.leave(err)
+	return info, err
 }
 
 func (w *fencedFile) Sync() error {

@@ -158,7 +158,7 @@ func (n snapshotHead) pack() []byte {
 }
 
 func parseHead(p []byte) (n snapshotHead, err error) {
-	if len(p) != headBytes || p[0] != layoutVersion || binary.BigEndian.Uint64(p[9:]) > math.MaxInt32 {
+	if len(p) != headBytes || p[0] != layoutVersion || binary.BigEndian.Uint64(p[9:]) > snapshotBytesMax {
 		return n, fmt.Errorf("%w: its head does not decode", eventlog.ErrCorrupt)
 	}
 	copy(n.writing[:], p[1:9])

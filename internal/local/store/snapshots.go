@@ -29,14 +29,7 @@ func (s *Store) Snapshot(ctx context.Context, stream eventlog.Stream, seq eventl
 // snapshot gives the newest one at or before seq. It may be one that is not on the disk yet: it says nothing that
 // the entries, which are, do not say.
 func (i *instance) snapshot(s eventlog.Stream, seq eventlog.Seq) (snap eventlog.Snapshot, ok bool, err error) {
-	now := i.db.NewSnapshot() // of the database: the pieces are those of the head that is found
-	defer func() {
-		if closing := now.Close(); err == nil {
-			err = closing
-		}
-	}()
-	lower, upper := streamBounds(kindSnapshot, s)
-	it, err := now.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := i.iter(kindSnapshot, s)
 	if err != nil {
 		return eventlog.Snapshot{}, false, err
 	}
@@ -48,36 +41,40 @@ func (i *instance) snapshot(s eventlog.Stream, seq eventlog.Seq) (snap eventlog.
 	if err != nil {
 		return eventlog.Snapshot{}, false, err
 	}
-	snap, err = joinSnapshot(now, s, seqOfKey(it.Key()), value)
+	snap, err = joinSnapshot(it, s, seqOfKey(it.Key()), value)
 	return snap, err == nil, err
 }
 
-// joinSnapshot gives a snapshot by its head.
-func joinSnapshot(r pebble.Reader, s eventlog.Stream, seq eventlog.Seq, head []byte) (snap eventlog.Snapshot, err error) {
+// joinSnapshot gives a snapshot by its head, with the pieces that were there when the head was found: a clone of the
+// iterator sees the same state, without the lock of Pebble's that a snapshot of the database takes and that a failing disk
+// may keep for good. What an error comes with has the Seq.
+func joinSnapshot(at *pebble.Iterator, s eventlog.Stream, seq eventlog.Seq, head []byte) (snap eventlog.Snapshot, err error) {
+	snap.Seq = seq
 	n, err := parseHead(head)
 	if err != nil {
-		return eventlog.Snapshot{}, fmt.Errorf("the snapshot of stream %s at %d: %w", s, seq, err)
+		return snap, fmt.Errorf("the snapshot of stream %s at %d: %w", s, seq, err)
 	}
 	lower, upper := pieceBounds(s, seq, n.writing)
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := at.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: lower, UpperBound: upper}})
 	if err != nil {
-		return eventlog.Snapshot{}, err
+		return snap, err
 	}
 	defer closeIter(it, &err)
-	snap = eventlog.Snapshot{Seq: seq, Data: make([]byte, 0, n.bytes)}
+	data := make([]byte, 0, n.bytes)
 	for ok := it.First(); ok; ok = it.Next() {
 		piece, err := it.ValueAndErr()
 		if err != nil {
-			return eventlog.Snapshot{}, err
+			return snap, err
 		}
-		snap.Data = append(snap.Data, piece...)
+		data = append(data, piece...)
 	}
 	if err := it.Error(); err != nil {
-		return eventlog.Snapshot{}, err
+		return snap, err
 	}
-	if len(snap.Data) != n.bytes {
-		return eventlog.Snapshot{}, fmt.Errorf("%w: the snapshot of stream %s at %d has %d of %d bytes", eventlog.ErrCorrupt, s, seq, len(snap.Data), n.bytes)
+	if len(data) != n.bytes {
+		return snap, fmt.Errorf("%w: the snapshot of stream %s at %d has %d of %d bytes", eventlog.ErrCorrupt, s, seq, len(data), n.bytes)
 	}
+	snap.Data = data
 	return snap, nil
 }
 
@@ -98,10 +95,14 @@ func seekAtOrBefore(it *pebble.Iterator, key []byte) bool {
 const (
 	pieceBytes       = 64 << 10
 	pieceBytesAtOnce = 16 * pieceBytes
+	snapshotBytesMax = 1 << 30
 )
 
 // PutSnapshot implements [eventlog.Log].
 func (s *Store) PutSnapshot(ctx context.Context, stream eventlog.Stream, snap eventlog.Snapshot) error {
+	if len(snap.Data) > snapshotBytesMax {
+		return &eventlog.Refused{Content: true, Cause: fmt.Errorf("the snapshot has %d bytes, at most %d are taken", len(snap.Data), snapshotBytesMax)}
+	}
 	if err := s.rewrite(ctx); err != nil {
 		return err
 	}

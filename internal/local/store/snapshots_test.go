@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -59,16 +60,16 @@ func TestSnapshotPieces(t *testing.T) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	s := openImpatient(t, fs)
 	fill(t, s, "a", 0, 10)
-	state := func(n int) []byte { return bytes.Repeat([]byte(fmt.Sprint(n, " bytes;")), n/7+1)[:n] }
+	stateOf := func(n int) []byte { return bytes.Repeat([]byte(fmt.Sprint(n, " bytes;")), n/7+1)[:n] }
 	for _, n := range []int{0, 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, pieceBytesAtOnce, pieceBytesAtOnce + 1, 5*pieceBytesAtOnce + 77} {
-		putSnapshot(t, s, 2, state(n)) // each in the place of the one before
-		checkSnapshot(t, s, 9, 2, state(n))
+		putSnapshot(t, s, 2, stateOf(n)) // each in the place of the one before
+		checkSnapshot(t, s, 9, 2, stateOf(n))
 		count, longest := pieces(t, s)
 		if want := (n + pieceBytes - 1) / pieceBytes; count != want || longest > pieceBytes {
 			t.Errorf("%d pieces of at most %d bytes for %d bytes, want %d of at most %d", count, longest, n, want, pieceBytes)
 		}
 	}
-	old, newer := state(5*pieceBytesAtOnce+77), state(3*pieceBytesAtOnce)
+	old, newer := stateOf(5*pieceBytesAtOnce+77), stateOf(3*pieceBytesAtOnce)
 
 	// One that the disk ends in the middle does not count, and its pieces go with the snapshots before the next.
 	writes := 0
@@ -100,6 +101,78 @@ func TestSnapshotPieces(t *testing.T) {
 	if count, _ := pieces(t, s); count != len(newer)/pieceBytes {
 		t.Errorf("%d pieces are left, want %d", count, len(newer)/pieceBytes)
 	}
+}
+
+// A disk that stalls and then fails keeps nobody who only reads.
+func TestReadWhileDiskStalls(t *testing.T) {
+	fs := &faultyFS{FS: vfs.NewMem()}
+	s := openImpatient(t, fs)
+	fill(t, s, "a", 0, 3)
+	putSnapshot(t, s, 2, state)
+	stalls, goOn := make(chan bool, 100), make(chan bool)
+	fs.fault(func(op, base string) error {
+		if strings.HasPrefix(base, "MANIFEST") {
+			stalls <- true
+			<-goOn
+			return syscall.EIO
+		}
+		return nil
+	})
+	go s.current.Load().db.Flush()
+	<-stalls
+	read := make(chan bool)
+	go func() {
+		defer close(read)
+		checkSnapshot(t, s, 9, 2, state)
+		if last, ok, err := s.Last(t.Context(), "a"); err != nil || !ok || last.Seq != 2 {
+			t.Errorf("last: %d, %v, %v", last.Seq, ok, err)
+		}
+		if s.Size() == 0 {
+			t.Error("the store has no size")
+		}
+	}()
+	select {
+	case <-read:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a read waits for the disk that stalls")
+	}
+	fs.heal()
+	close(goOn)
+	eventually(t, "the recovery", func() bool { return s.Healthy() == nil })
+	checkSnapshot(t, s, 9, 2, state)
+}
+
+// Readers see one snapshot or the other, never a part or a mixture, while they are replaced and dropped.
+func TestSnapshotReplacedWhileRead(t *testing.T) {
+	s := open(t, Config{Dir: "data", FS: vfs.NewMem()})
+	fill(t, s, "a", 0, 50)
+	putSnapshot(t, s, 2, bytes.Repeat([]byte{255}, 300_000))
+	written, read := make(chan bool), make(chan bool)
+	go func() {
+		defer close(read)
+		for reads := 0; ; reads++ {
+			got, ok, err := s.Snapshot(t.Context(), "a", 99)
+			if err != nil || !ok || bytes.Count(got.Data, got.Data[:1]) != len(got.Data) {
+				t.Errorf("read %d: %d bytes, %v, %v", reads, len(got.Data), ok, err)
+				return
+			}
+			select {
+			case <-written:
+				return
+			default:
+			}
+		}
+	}()
+	for i := range 100 {
+		putSnapshot(t, s, eventlog.Seq(2+i/10), bytes.Repeat([]byte{byte(i)}, 200_000+i*100))
+		if i%10 == 5 {
+			if err := s.Drop(t.Context(), "a", 0, eventlog.Seq(1+i/10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	close(written)
+	<-read
 }
 
 // A snapshot that lost a piece is damage, not a shorter state.

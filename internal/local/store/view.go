@@ -145,7 +145,8 @@ func (v *View) Entries(s eventlog.Stream) iter.Seq2[eventlog.Entry, error] {
 // Snapshots gives the snapshots of a stream in order.
 func (v *View) Snapshots(s eventlog.Stream) iter.Seq2[eventlog.Snapshot, error] {
 	return each(v, kindSnapshot, s, func(it *pebble.Iterator, seq eventlog.Seq, value []byte) (eventlog.Snapshot, error) {
-		return joinSnapshot(v.inst.db, s, seq, value)
+		snap, err := joinSnapshot(it, s, seq, value)
+		return snap, readable(err)
 	})
 }
 
