@@ -121,6 +121,7 @@ func (l *load) await(c *conn, m *meter, total int, arrival *hist) {
 
 // idle watches what long polls cost while nothing comes, and then that a message still wakes one of them, and one only.
 func (b *bench) idle(_, ours *server) error {
+	settle(ours)
 	l, err := newLoad(ours, b.o.polls+1, 1, 0, b.o.size)
 	if err != nil {
 		return err
