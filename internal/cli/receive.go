@@ -119,7 +119,8 @@ func (r *receiving) untilStopped(ctx context.Context) error {
 	defer stop()
 	wait := 0 // the first answer comes at once, and the first after a failure: it tells whether there is a server
 	for answered, failures := false, 0; ; {
-		_, err := r.once(polling, client.EntriesMax, &wait)
+		n, err := r.once(polling, client.EntriesMax, &wait)
+		answered = answered || n > 0 // it may have gone before the ack
 		switch {
 		case err == nil:
 			if failures > 0 {

@@ -109,11 +109,10 @@ func (s *Store) PutSnapshot(ctx context.Context, stream eventlog.Stream, snap ev
 	defer s.rewritten()
 	n := snapshotHead{bytes: len(snap.Data)}
 	rand.Read(n.writing[:])
-	number := uint32(0)
-	for some := range slices.Chunk(snap.Data, pieceBytesAtOnce) {
-		first := number
+	for from := 0; from < len(snap.Data); from += pieceBytesAtOnce {
+		some := snap.Data[from:min(from+pieceBytesAtOnce, len(snap.Data))]
 		err := s.submitAlone(ctx, func(c *committer) error {
-			number := first
+			number := uint32(from / pieceBytes)
 			for piece := range slices.Chunk(some, pieceBytes) {
 				if err := c.batch.Set(pieceKey(stream, snap.Seq, n.writing, number), piece, nil); err != nil {
 					return err
@@ -125,7 +124,6 @@ func (s *Store) PutSnapshot(ctx context.Context, stream eventlog.Stream, snap ev
 		if err != nil {
 			return err
 		}
-		number += uint32((len(some) + pieceBytes - 1) / pieceBytes)
 	}
 	return s.submitAlone(ctx, func(c *committer) error { return c.putHead(stream, snap.Seq, n) })
 }
