@@ -111,7 +111,7 @@ func (s *Store) checkMarker() (string, error) {
 	}
 	if text != markerFormat && text != markerBegun {
 		format, _, _ := strings.Cut(text, "\n")
-		return "", fmt.Errorf("data directory %s has format %q, this program reads %q", s.dir, format, strings.TrimSpace(markerFormat))
+		return "", fmt.Errorf("data directory %s has format %q, this program reads %q; name another directory, or run the program that made this one", s.dir, format, strings.TrimSpace(markerFormat))
 	}
 	return text, nil
 }
