@@ -54,8 +54,7 @@ func checkSnapshot(t *testing.T, s *Store, at, seq eventlog.Seq, data []byte) {
 	}
 }
 
-// No value of the store is longer than a piece of a snapshot, whatever the snapshot's length, and no piece outlives its
-// snapshot.
+// No value of a snapshot is longer than a piece, whatever the snapshot's length, and no piece outlives its snapshot.
 func TestSnapshotPieces(t *testing.T) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	s := openImpatient(t, fs)

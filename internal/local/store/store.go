@@ -65,6 +65,12 @@ type Store struct {
 
 	rewriting chan struct{} // has room for whoever writes or drops snapshots
 
+	size struct {
+		mu    sync.Mutex
+		at    time.Time
+		bytes uint64
+	}
+
 	mu      sync.Mutex
 	closed  bool
 	failure error      // why writes are refused; nil while they are taken
@@ -186,9 +192,21 @@ func (s *Store) Healthy() error {
 	return s.failure
 }
 
-// Size is the number of bytes that the store's files have. It asks the file system: Pebble would answer behind a lock that
-// a failing disk may keep for good.
-func (s *Store) Size() (bytes uint64) {
+// sizeAge is how old an answer of Size may be: a sweep asks for every queue.
+const sizeAge = time.Second
+
+// Size is the number of bytes that the store's files have, or had a second ago. It asks the file system: Pebble would answer
+// behind a lock that a failing disk may keep for good.
+func (s *Store) Size() uint64 {
+	s.size.mu.Lock()
+	defer s.size.mu.Unlock()
+	if now := time.Now(); s.size.at.IsZero() || now.Sub(s.size.at) > sizeAge {
+		s.size.bytes, s.size.at = s.measure(), now
+	}
+	return s.size.bytes
+}
+
+func (s *Store) measure() (bytes uint64) {
 	names, err := s.fs.List(s.dir)
 	if err != nil {
 		return 0 // Healthy says more
