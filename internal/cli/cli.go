@@ -3,8 +3,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -44,7 +46,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	p.options = &options{}
 	root := p.root()
 	root.SetArgs(args)
-	started := watch(root)
+	started := prepare(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !*started {
 		err = usageError{err, cmd.CommandPath()}
@@ -87,22 +89,42 @@ func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// watch tells, once the program has run, whether a command began its work. An error before that is one of usage: cobra
-// gives it no type.
-func watch(root *cobra.Command) *bool {
-	started := new(bool)
-	var wrap func(*cobra.Command)
-	wrap = func(c *cobra.Command) {
+// prepare makes the commands ready to run. It tells, once the program has run, whether one began its work. An error before
+// that is one of usage: cobra gives it no type.
+func prepare(root *cobra.Command) (started *bool) {
+	started = new(bool)
+	var each func(*cobra.Command)
+	each = func(c *cobra.Command) {
 		if run := c.RunE; run != nil {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				*started = true
 				return run(cmd, args)
 			}
 		}
+		if fit := c.Args; fit != nil && !c.HasSubCommands() {
+			c.Args = func(cmd *cobra.Command, args []string) error {
+				if fit(cmd, args) != nil {
+					return misargued(cmd, args)
+				}
+				return nil
+			}
+		}
 		for _, child := range c.Commands() {
-			wrap(child)
+			each(child)
 		}
 	}
-	wrap(root)
+	each(root)
 	return started
+}
+
+// misargued says what a command takes. Cobra says how many arguments, and takes one too many for a command.
+func misargued(cmd *cobra.Command, args []string) error {
+	takes := strings.TrimSpace(strings.TrimPrefix(cmd.Use, cmd.Name()))
+	switch {
+	case takes == "":
+		return fmt.Errorf("%s takes no argument, and was given %q", cmd.CommandPath(), args[0])
+	case len(args) == 0:
+		return fmt.Errorf("%s takes %s, and was given nothing", cmd.CommandPath(), takes)
+	}
+	return fmt.Errorf("%s takes %s, and was given %s", cmd.CommandPath(), takes, count(len(args), "argument"))
 }

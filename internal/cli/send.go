@@ -24,8 +24,8 @@ func (p Program) send() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send QUEUE [BODY]",
 		Short: "Send a message, or a message for each line of a file",
-		Long: `Send a message. Its body is the argument; or the standard input, as it is, where BODY is - or left out; or a file with
---file. With --lines each line of a file is a message; empty lines are skipped, and lines go in batches of ten. A line that
+		Long: `Send a message. Its body is the argument; or the standard input, as it is and not empty, where BODY is - or left out; or a
+file with --file. With --lines each line of a file is a message; empty lines are skipped, and lines go in batches of ten. A line that
 is refused is reported with its number, and the others go on.
 
 A body is text in UTF-8. Arguments that begin with - stand behind --.`,
@@ -134,8 +134,11 @@ func (s *sending) source(args []string) (text []byte, from string, err error) {
 		return nil, "", usage("there is no body: give it as an argument, on the standard input, or with --file or --lines")
 	}
 	text, err = io.ReadAll(io.LimitReader(s.Stdin, bodyMax+1))
-	if err != nil {
+	switch {
+	case err != nil:
 		err = fmt.Errorf("reading the standard input: %w", err)
+	case len(text) == 0: // as of a program before the pipe that has failed
+		err = usage("the standard input is empty; an empty body is the argument ''")
 	}
 	return text, "the standard input", err
 }

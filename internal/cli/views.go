@@ -15,7 +15,7 @@ import (
 type viewed struct {
 	Program
 	backing
-	account, queue string
+	account string
 }
 
 func (p Program) views() *cobra.Command {
@@ -30,21 +30,24 @@ whatever happens to them, the log has everything to make them again.`,
 		RunE: needsCommand,
 	}
 	v.flags(cmd)
-	f := cmd.PersistentFlags()
-	f.StringVar(&v.queue, "queue", "", "name or id of the only queue (default: all)")
-	f.StringVar(&v.account, "account", auth.AccountDefault, "account of a queue that is named")
+	cmd.PersistentFlags().StringVar(&v.account, "account", auth.AccountDefault, "account of a queue that is named")
 	cmd.AddCommand(v.show(), v.rebuild())
 	return cmd
 }
 
-// on opens the directory or the deployment and calls work with the shards to work on.
+// on opens the directory or the deployment and calls work with the shards to work on: those of the queue in the arguments, or
+// of all.
 func (v *viewed) on(work func(context.Context, *admin.Client, []admin.Depth) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.administration(cmd, false)
 		if err != nil {
 			return err
 		}
-		shards, err := c.Views(cmd.Context(), v.account, v.queue)
+		var queue string
+		if len(args) > 0 {
+			queue = args[0]
+		}
+		shards, err := c.Views(cmd.Context(), v.account, queue)
 		if err == nil {
 			err = work(cmd.Context(), c, shards)
 		}
@@ -54,13 +57,13 @@ func (v *viewed) on(work func(context.Context, *admin.Client, []admin.Depth) err
 
 func (v *viewed) rebuild() *cobra.Command {
 	return &cobra.Command{
-		Use:   "rebuild",
+		Use:   "rebuild [QUEUE]",
 		Short: "Make views again from the log, whatever is kept",
-		Long: `Make views again from the log, whatever is kept. Nothing stops meanwhile: what is written while a view is made comes
-into it by the next change. A view that was right before has the same bytes after.`,
+		Long: `Make the views of a queue, or of all, again from the log, whatever is kept. Nothing stops meanwhile: what is written
+while a view is made comes into it by the next change. A view that was right before has the same bytes after.`,
 		Example: `  leaselog views rebuild --data ./leaselog-data
-  leaselog views rebuild --store dynamodb --queue orders`,
-		Args: cobra.NoArgs,
+  leaselog views rebuild orders --store dynamodb`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: v.on(func(ctx context.Context, c *admin.Client, shards []admin.Depth) error {
 			began, entries, made := time.Now(), 0, 0
 			bar := v.begin(-1, "entries", false)
@@ -81,19 +84,20 @@ into it by the next change. A view that was right before has the same bytes afte
 			}
 			return v.printf("made %s of %d entries in %v\n", count(made, "view"), entries, time.Since(began).Round(time.Millisecond))
 		}),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: v.completeQueues(1),
 	}
 }
 
 func (v *viewed) show() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show",
+		Use:   "show [QUEUE]",
 		Short: "Print the depth view of every shard, as it is now, and up to where it knows the log",
-		Long: `Print the depth view of every shard, as it is now: counts, the ages of the message that waits longest (since it became
-deliverable here, and since it was first sent), and up to where in the ledger and in the message stream it knows the log.`,
+		Long: `Print the depth view of every shard of a queue, or of all, as it is now: counts, the ages of the message that waits longest
+(since it became deliverable here, and since it was first sent), and up to where in the ledger and in the message stream it
+knows the log.`,
 		Example: `  leaselog views show --data ./leaselog-data
-  leaselog views show --store dynamodb --queue orders`,
-		Args: cobra.NoArgs,
+  leaselog views show orders --store dynamodb`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: v.on(func(_ context.Context, _ *admin.Client, shards []admin.Depth) error {
 			for _, s := range shards {
 				var err error
@@ -109,6 +113,6 @@ deliverable here, and since it was first sent), and up to where in the ledger an
 			}
 			return nil
 		}),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: v.completeQueues(1),
 	}
 }
