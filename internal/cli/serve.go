@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -51,6 +52,7 @@ verified from the start, unless --dev is given.`,
 			c.Traces, c.Push = exported("TRACES", collector), exported("METRICS", collector)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
+			context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 			h, err := host.Open(c)
 			if err != nil {
 				return err

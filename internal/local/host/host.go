@@ -56,7 +56,8 @@ type Host struct {
 	scheme   auth.Scheme
 	open     bool // development mode, for now
 	admin    *http.Server
-	socket   net.Listener // nil: it could not be made
+	socket   net.Listener  // nil: it could not be made
+	patience time.Duration // how long a stop waits for what runs
 }
 
 const (
@@ -77,7 +78,7 @@ func Open(c Config) (_ *Host, err error) {
 	if err := c.checkAccess(); err != nil {
 		return nil, err
 	}
-	h := &Host{Config: c}
+	h := &Host{Config: c, patience: stopTimeout}
 	defer func() {
 		if err != nil {
 			h.release()
@@ -160,8 +161,8 @@ func (c *Config) fill() {
 // Address is where the server listens: host:port.
 func (h *Host) Address() string { return h.listener.Addr().String() }
 
-// Run serves until ctx ends. Then waiting polls are answered with nothing, commands that run are finished, and the
-// store is closed.
+// Run serves until ctx ends. Then waiting polls are answered with nothing, commands that run are finished unless the store
+// is silent for 15 s, and the store is closed.
 func (h *Host) Run(ctx context.Context) error {
 	tuneCollector()
 	if h.Disk != nil {
@@ -192,8 +193,12 @@ func (h *Host) Run(ctx context.Context) error {
 }
 
 func (h *Host) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), h.patience)
 	defer cancel()
+	defer time.AfterFunc(h.patience, func() {
+		h.Logger.Warn("the store does not confirm what is under way; it is left as a crash leaves it, and may take effect or not")
+		h.Broker.Abandon()
+	}).Stop()
 	answered := make(chan error, 1)
 	go func() { answered <- h.server.Shutdown(ctx) }()
 	h.closeAdmin(ctx)

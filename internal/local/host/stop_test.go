@@ -1,0 +1,60 @@
+package host
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/leaselog/leaselog/events"
+	"github.com/leaselog/leaselog/internal/broker"
+	"github.com/leaselog/leaselog/internal/eventlog/eventlogtest"
+	"github.com/leaselog/leaselog/internal/fault"
+)
+
+// A store that is silent does not hold up a stop: a sender is told that its message may take effect.
+func TestStopWhileStoreIsSilent(t *testing.T) {
+	h, err := Open(Config{Listen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.patience = 200 * time.Millisecond
+	silent := eventlogtest.NewFaulty(h.Broker.Log)
+	h.Broker.Log = silent
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	q, err := h.Broker.Create(ctx, broker.CreateQueue{Account: "local", Name: "q", Settings: events.Settings{LeaseSeconds: 30, RetentionSeconds: 3600, MaxBytes: 1024}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	silent.Plan(func(c eventlogtest.Call) eventlogtest.Fault {
+		if c.Op != eventlogtest.OpCommit {
+			return eventlogtest.Pass
+		}
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return eventlogtest.Before
+	})
+	sent := make(chan error, 1)
+	go func() {
+		_, err := h.Broker.Send(context.Background(), q.ID, []broker.Outgoing{{Message: events.Message{Body: []byte("text")}}})
+		sent <- err
+	}()
+	<-asked
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not stop")
+	}
+	if err := <-sent; !fault.Is(err, fault.Unconfirmed) {
+		t.Errorf("the sender was told %v", err)
+	}
+}
