@@ -195,14 +195,15 @@ func (h *Host) Run(ctx context.Context) error {
 func (h *Host) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), h.patience)
 	defer cancel()
-	defer time.AfterFunc(h.patience, func() {
-		h.Logger.Warn("the store does not confirm what is under way; it is left as a crash leaves it, and may take effect or not")
-		h.Broker.Abandon()
-	}).Stop()
 	answered := make(chan error, 1)
 	go func() { answered <- h.server.Shutdown(ctx) }()
 	h.closeAdmin(ctx)
+	inTime := context.AfterFunc(ctx, func() {
+		h.Logger.Warn("the store does not confirm what is under way; it is left as a crash leaves it, and may take effect or not")
+		h.Broker.Abandon()
+	})
 	h.Broker.Close()
+	inTime()
 	err := <-answered
 	if h.beside != nil { // last, so that it tells how the stop goes
 		err = errors.Join(err, h.beside.Close())
