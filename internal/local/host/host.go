@@ -205,6 +205,9 @@ func (h *Host) close() error {
 	h.Broker.Close()
 	inTime()
 	err := <-answered
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("stopped, though requests were under way for %v more", h.patience)
+	}
 	if h.beside != nil { // last, so that it tells how the stop goes
 		err = errors.Join(err, h.beside.Close())
 	}
