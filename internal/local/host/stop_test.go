@@ -1,8 +1,12 @@
 package host
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +60,33 @@ func TestStopWhileStoreIsSilent(t *testing.T) {
 	}
 	if err := <-sent; !fault.Is(err, fault.Unconfirmed) {
 		t.Errorf("the sender was told %v", err)
+	}
+}
+
+// A stop does not wait for ever for a request that never comes to its end, and says so.
+func TestStopWithinARequest(t *testing.T) {
+	h, err := Open(Config{Listen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.patience = 200 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	conn, err := net.Dial("tcp", h.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprint(conn, "POST /v1/queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer any\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the server does not wait for the body: %q, %v", line, err)
+	}
+	stop()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "requests were under way for 200ms more") {
+		t.Errorf("it ended with %v", err)
 	}
 }
