@@ -161,8 +161,8 @@ func (c *Config) fill() {
 // Address is where the server listens: host:port.
 func (h *Host) Address() string { return h.listener.Addr().String() }
 
-// Run serves until ctx ends. Then waiting polls are answered with nothing, commands that run are finished unless the store
-// is silent for 15 s, and the store is closed.
+// Run serves until ctx ends. Then waiting polls are answered with nothing, commands that run are finished, and the store
+// is closed, unless it is silent for 15 s.
 func (h *Host) Run(ctx context.Context) error {
 	tuneCollector()
 	if h.Disk != nil {
@@ -192,9 +192,22 @@ func (h *Host) Run(ctx context.Context) error {
 	return errors.Join(err, h.close())
 }
 
+// close ends what runs and closes the store. A disk that answers nothing, not even an error, keeps whoever waits for it, and
+// would keep this: what is not closed in time is left as a crash leaves it, which loses nothing that was acknowledged.
 func (h *Host) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), h.patience)
 	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- h.finish(ctx) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(h.patience + h.patience/3):
+		return errors.New("stopped, though the store was not closed: it does not answer")
+	}
+}
+
+func (h *Host) finish(ctx context.Context) error {
 	answered := make(chan error, 1)
 	go func() { answered <- h.server.Shutdown(ctx) }()
 	h.closeAdmin(ctx)

@@ -63,6 +63,31 @@ func TestStopWhileStoreIsSilent(t *testing.T) {
 	}
 }
 
+// Nor does one whose disk keeps silent when it is to be closed.
+func TestStopWhileDiskIsSilent(t *testing.T) {
+	h, err := Open(Config{Listen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.patience = 200 * time.Millisecond
+	closes, goOn := h.Backing.Close, make(chan bool)
+	closed := make(chan error, 1)
+	h.Backing.Close = func() error {
+		<-goOn
+		closed <- closes()
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := h.Run(ctx); err == nil || !strings.Contains(err.Error(), "the store was not closed") {
+		t.Errorf("it ended with %v", err)
+	}
+	close(goOn)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 // A stop does not wait for ever for a request that never comes to its end, and says so.
 func TestStopWithinARequest(t *testing.T) {
 	h, err := Open(Config{Listen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data")})
